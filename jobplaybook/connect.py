@@ -1,0 +1,377 @@
+"""The only file that makes engines and connections: what a SOURCE names, time-outs, secrets.
+
+A live database is read through a `Reader`: every statement in its own short read-only
+transaction, with limits that reach no other client of a pooled connection. No error text of a
+driver is passed on whole: it may hold parts of a password or the values of a row.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+
+import sqlalchemy as sa
+from sqlalchemy.pool import StaticPool
+
+from jobplaybook.bundled import bundled_path
+from jobplaybook.errors import InputError, JobPlaybookError, SchemaError, SourceError
+from jobplaybook.tables import APPLICATION_ID, SCHEMA
+from jobplaybook.units import shown
+
+if TYPE_CHECKING:
+    import psycopg
+
+Kind = Literal["snapshot", "sqlite", "postgresql"]
+
+# SET LOCAL, never SET: behind a transaction pooler a session setting would stay on the server
+# connection and reach the application. The figures are what a queue does not notice.
+_BEGIN = (
+    "BEGIN READ ONLY; SET LOCAL statement_timeout = '5s'; SET LOCAL lock_timeout = '200ms';"
+    " SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL idle_in_transaction_session_timeout"
+    " = '10s'; SET LOCAL timezone = 'UTC'"
+)
+_CONNECT_SECONDS = 10
+_SQLITE_MAGIC = b"SQLite format 3\x00"
+_MAX_VALUE_BYTES = 10_000_000
+_SCHEME = re.compile(r"(postgres(?:ql)?)(?:\+\w+)?://(.*)", re.ASCII | re.DOTALL | re.IGNORECASE)
+
+
+class ChunkTooSlow(SourceError):
+    """A statement ran into its time limit: the caller may ask for less at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """What a SOURCE names: a file or a database, with the label that may be shown of it."""
+
+    kind: Kind
+    label: str
+    path: Path | None = None
+    conninfo: str = field(default="", repr=False)
+    warnings: tuple[str, ...] = ()
+
+
+def resolve(source: str, environ: Mapping[str, str] | None = None) -> Target:
+    """Return what ``source`` names, without connecting.
+
+    Parameters
+    ----------
+    source : str
+        ``sample``, a file, ``env:NAME``, ``service=NAME`` or a PostgreSQL URL.
+    environ : Mapping, optional
+        The environment; the process's own by default.
+
+    Raises
+    ------
+    InputError
+        If the name is of none of these forms, the variable is unset, or the file is missing.
+    SchemaError
+        If the file is neither a snapshot nor a SQLite database.
+
+    Examples
+    --------
+    >>> resolve("env:JOBS_URL", {"JOBS_URL": "postgresql://jobs@db/app"}).label
+    'env:JOBS_URL'
+    """
+    if source == "sample":
+        return Target(kind="snapshot", label="sample", path=bundled_path("sample_data/killed.db"))
+    if source.startswith("env:"):
+        return _from_environment(source, os.environ if environ is None else environ)
+    if source.startswith("service="):
+        return Target(kind="postgresql", label=shown(source)[1:-1], conninfo=source)
+    if _SCHEME.match(source):
+        return _from_url(source)
+    if "://" in source:
+        scheme = source.partition("://")[0]
+        raise InputError(
+            f"expected a PostgreSQL URL or a SQLite file, found a {shown(scheme)} URL: "
+            "other databases come in as an export"
+        )
+    return _from_file(source)
+
+
+def _from_environment(source: str, environ: Mapping[str, str]) -> Target:
+    name = source.removeprefix("env:")
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise InputError(f"expected env:NAME with a variable's name, found {shown(source)}")
+    value = environ.get(name, "").strip()
+    if not value:
+        raise InputError(
+            f"expected the environment variable {name} to hold a database URL, found it unset "
+            f"or empty: export {name}=postgresql://..."
+        )
+    if value.startswith("sqlite:"):
+        return _from_file(value.removeprefix("sqlite:").removeprefix("///"), label=source)
+    return Target(kind="postgresql", label=source, conninfo=_normalised(value, label=source))
+
+
+def _from_url(source: str) -> Target:
+    from psycopg.conninfo import conninfo_to_dict
+
+    conninfo = _normalised(source, label="the URL")
+    found = conninfo_to_dict(conninfo)
+    label = f"postgresql://{found.get('host', '')}/{found.get('dbname', '')}"
+    warnings: tuple[str, ...] = ()
+    if found.get("password"):
+        warnings = (
+            "the URL on the command line holds a password: it stands in the shell's history and "
+            "in the process list; use env:NAME or service=NAME",
+        )
+    return Target(kind="postgresql", label=label, conninfo=conninfo, warnings=warnings)
+
+
+def _normalised(value: str, *, label: str) -> str:
+    """Return a libpq connection string, checked by libpq itself; never echo it."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    match = _SCHEME.fullmatch(value)
+    conninfo = f"postgresql://{match[2]}" if match else value
+    if not match and "=" not in value:
+        raise InputError(f"expected {label} to hold a PostgreSQL URL or key=value pairs")
+    if match and _authority(match[2]).count("@") > 1:
+        raise InputError(f"{label} has more than one @ before its host: write @ as %40 in it")
+    try:
+        conninfo_to_dict(conninfo)
+    except (psycopg.Error, UnicodeError, ValueError):
+        raise InputError(
+            f"{label} is no connection string that PostgreSQL's client can read: in a password "
+            "write % as %25, @ as %40, / as %2F, : as %3A, # as %23, ? as %3F"
+        ) from None
+    return conninfo
+
+
+def _authority(rest: str) -> str:
+    return re.split(r"[/?#]", rest, maxsplit=1)[0]
+
+
+def _from_file(source: str, *, label: str = "") -> Target:
+    path = Path(source)
+    try:
+        with path.open("rb") as file:
+            head = file.read(100)
+    except IsADirectoryError:
+        raise InputError(f"expected a snapshot file, found a folder: {shown(source, 200)}") from None
+    except (OSError, ValueError):
+        raise InputError(
+            f"expected sample, env:NAME, service=NAME, a URL or a readable file, found "
+            f"{shown(source, 200)}"
+        ) from None
+    if head[:16] != _SQLITE_MAGIC or len(head) < 100:
+        raise SchemaError(
+            f"expected a snapshot or a SQLite database, found another kind of file: "
+            f"{shown(source, 200)}"
+        )
+    kind: Kind = "snapshot" if int.from_bytes(head[68:72]) == APPLICATION_ID else "sqlite"
+    return Target(kind=kind, label=label or path.name, path=path)
+
+
+class Reader:
+    """Reads a live database: each statement alone in its own short read-only transaction.
+
+    The rows come back as plain tuples. `now` and limits are the database's, never ours.
+    """
+
+    def __init__(self, engine: sa.Engine, connection: sa.Connection, target: Target) -> None:
+        self.engine = engine
+        self.target = target
+        self.dialect = engine.dialect.name
+        self._connection = connection
+
+    def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of one statement, read in a transaction of its own.
+
+        Raises
+        ------
+        ChunkTooSlow
+            If it ran into its time limit, or a standby cancelled it.
+        SourceError
+            If the connection broke, or a lock was not given within 200 ms.
+        SchemaError
+            If a table or column is missing.
+        """
+        with _translated(self.target):
+            self._connection.exec_driver_sql(_BEGIN if self.dialect == "postgresql" else "BEGIN")
+            try:
+                result = self._connection.execute(statement, binds)
+                return [tuple(row) for row in result.all()]
+            finally:
+                if not self._connection.invalidated:
+                    self._connection.exec_driver_sql("ROLLBACK")
+
+    def scalar(self, statement: sa.Executable, **binds: Any) -> Any:
+        """Return the first column of the first row, or None."""
+        found = self.rows(statement, **binds)
+        return found[0][0] if found else None
+
+
+@contextmanager
+def open_reader(target: Target) -> Iterator[Reader]:
+    """Connect to a live database for reading.
+
+    Raises
+    ------
+    SourceError
+        If it cannot be reached, or refuses the login.
+    """
+    connect = _postgresql if target.kind == "postgresql" else _sqlite_live
+    url = "postgresql+psycopg://" if target.kind == "postgresql" else "sqlite://"
+    engine = _engine(url, lambda: connect(target))
+    try:
+        with _translated(target), engine.connect() as connection:
+            yield Reader(engine, connection, target)
+    finally:
+        engine.dispose()
+
+
+@contextmanager
+def open_snapshot_engine(path: Path) -> Iterator[sa.Engine]:
+    """Open a snapshot file read-only and distrustfully; its contents are checked elsewhere."""
+    engine = _engine("sqlite://", lambda: open_sqlite_readonly(path, immutable=True))
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+def create_sqlite(path: Path) -> sqlite3.Connection:
+    """Create a new SQLite file for bulk writing: no journal, for it is renamed only when whole."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    for pragma in (
+        "page_size = 8192",
+        "journal_mode = OFF",
+        "synchronous = OFF",
+        "locking_mode = EXCLUSIVE",
+        "cache_size = -262144",
+        "temp_store = MEMORY",
+    ):
+        connection.execute(f"PRAGMA {pragma}")
+    return connection
+
+
+def open_sqlite_readonly(path: Path, *, immutable: bool) -> sqlite3.Connection:
+    """Open a SQLite file that may be hostile: nothing in it is run, nothing can be written."""
+    uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if immutable else "")
+    connection = sqlite3.connect(uri, uri=True, timeout=0.2, isolation_level=None)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    connection.execute("PRAGMA query_only = ON")
+    connection.execute("PRAGMA cell_size_check = ON")
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    return connection
+
+
+def _engine(url: str, creator: Callable[[], Any]) -> sa.Engine:
+    engine = sa.create_engine(
+        url,
+        creator=creator,
+        poolclass=StaticPool,
+        hide_parameters=True,
+        isolation_level="AUTOCOMMIT",
+    )
+    # One definition of the tables: PostgreSQL keeps them in a schema, SQLite has none.
+    if engine.dialect.name == "sqlite":
+        return engine.execution_options(schema_translate_map={SCHEMA: None})
+    return engine
+
+
+def _sqlite_live(target: Target) -> sqlite3.Connection:
+    assert target.path is not None, "a SQLite target always has a path"
+    return open_sqlite_readonly(target.path, immutable=False)
+
+
+def _postgresql(target: Target) -> psycopg.Connection[Any]:
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+    given = conninfo_to_dict(target.conninfo)
+    defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "jobplaybook"}
+    extra = {key: value for key, value in defaults.items() if key not in given}
+    try:
+        # Prepared statements live in the server connection, which a pooler hands to others.
+        return psycopg.connect(
+            make_conninfo(target.conninfo, **extra), autocommit=True, prepare_threshold=None
+        )
+    except psycopg.OperationalError as error:
+        raise SourceError(f"{target.label}: {_connect_reason(str(error))}") from None
+    except (psycopg.Error, UnicodeError, ValueError):
+        raise InputError(f"{target.label}: the connection string cannot be used") from None
+
+
+def _connect_reason(text: str) -> str:
+    """Say in our own words why a login failed: a driver's text may hold parts of a password."""
+    reasons = (
+        ("password authentication failed", "the server refused the password"),
+        ("no password supplied", "the server asks for a password and none was given"),
+        ("pg_hba.conf", "the server does not admit this user from this host"),
+        ("does not exist", "the database or the user does not exist"),
+        ("permission denied for database", "the user may not connect to this database"),
+        ("too many", "the server has no connection left"),
+        ("starting up", "the server is starting up"),
+        ("shutting down", "the server is shutting down"),
+        ("Connection refused", "nothing listens at that host and port"),
+        ("could not translate host name", "the host name is unknown"),
+        ("failed to resolve host", "the host name is unknown"),
+        ("timeout", f"no answer within {_CONNECT_SECONDS} s"),
+        ("No such file", "there is no server at that socket folder"),
+        ("definition of service", "the service is not in the service file"),
+        ("SSL", "the encrypted connection could not be made"),
+    )
+    for mark, reason in reasons:
+        if mark in text:
+            return f"cannot connect: {reason}"
+    return "cannot connect: check host, port, database and user"
+
+
+@contextmanager
+def _translated(target: Target) -> Iterator[None]:
+    try:
+        yield
+    except JobPlaybookError:
+        raise
+    except sa.exc.DBAPIError as error:
+        _raise_translated(error.orig, target)
+    except sqlite3.Error as error:
+        _raise_translated(error, target)
+
+
+def _raise_translated(error: BaseException | None, target: Target) -> NoReturn:
+    if isinstance(error, JobPlaybookError):
+        raise error
+    if isinstance(error, sqlite3.Error):
+        _raise_sqlite(error, target)
+    state = str(getattr(error, "sqlstate", None) or "")
+    primary = getattr(getattr(error, "diag", None), "message_primary", None) or ""
+    # Data errors (class 22) quote the value that was wrong: a row's content stays in the database.
+    said = f" ({state}{'' if state.startswith('22') else ': ' + primary})" if state else ""
+    if state in ("57014", "40001"):
+        raise ChunkTooSlow(f"{target.label}: a statement was out of time{said}") from None
+    if state == "55P03":
+        raise SourceError(
+            f"{target.label}: a table is locked by somebody else; gave up after 200 ms so as not "
+            f"to queue behind the lock{said}"
+        ) from None
+    if state in ("42P01", "42703", "3F000"):
+        raise SchemaError(f"{target.label}: a table or column is missing{said}") from None
+    if state == "42501":
+        raise SourceError(f"{target.label}: the role may not read this: GRANT SELECT{said}") from None
+    if state and not state.startswith(("08", "57P")):
+        raise SourceError(f"{target.label}: the database refused a statement{said}") from None
+    raise SourceError(f"{target.label}: the connection to the database was lost{said}") from None
+
+
+def _raise_sqlite(error: sqlite3.Error, target: Target) -> NoReturn:
+    code = getattr(error, "sqlite_errorname", "") or ""
+    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        raise SourceError(f"{target.label}: the file is locked by a writer ({code})") from None
+    if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_TOOBIG")):
+        raise SchemaError(f"{target.label}: the file is damaged ({code})") from None
+    if "no such" in str(error):
+        raise SchemaError(f"{target.label}: a table or column is missing ({code})") from None
+    raise SourceError(f"{target.label}: SQLite refused a statement ({code})") from None

@@ -1,0 +1,259 @@
+"""The only file that knows PostgreSQL from SQLite.
+
+The same query runs on both: times leave every query as integer microseconds UTC, lists enter
+every query as one bind.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+from sqlalchemy.ext.compiler import compiles
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.sql.functions import FunctionElement
+
+from jobplaybook.units import to_datetime, to_micros
+
+
+class Micros(sa.types.TypeDecorator[int]):
+    """A moment: INTEGER microseconds in SQLite, timestamptz in PostgreSQL; an int in Python."""
+
+    impl = sa.Integer
+    cache_ok = True
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """Choose the stored type."""
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(sa.Integer())
+
+    def process_bind_param(self, value: int | None, dialect: sa.Dialect) -> Any:
+        """Hand the database what it stores."""
+        if value is None or dialect.name != "postgresql":
+            return value
+        return to_datetime(value)
+
+    def process_result_value(self, value: Any, dialect: sa.Dialect) -> int | None:
+        """Give back microseconds, whatever was stored."""
+        return to_micros(value) if isinstance(value, datetime) else value
+
+
+class micros(FunctionElement[int]):  # noqa: N801 (written like a SQL function)
+    """``micros(time)``: a stored moment as integer microseconds UTC, on both databases."""
+
+    type = sa.BigInteger()
+    inherit_cache = True
+
+
+@compiles(micros, "sqlite")
+def _micros_sqlite(element: micros, compiler: SQLCompiler, **kw: Any) -> str:
+    return f"({compiler.process(element.clauses, **kw)})"
+
+
+@compiles(micros, "postgresql")
+def _micros_postgresql(element: micros, compiler: SQLCompiler, **kw: Any) -> str:
+    # date_part gives a double: its error at today's dates is 0.12 microseconds, so the cast
+    # rounds to the exact value. An infinite time has no number: it becomes NULL, not an error.
+    time = compiler.process(element.clauses, **kw)
+    return (
+        f"(CASE WHEN isfinite({time}) THEN"
+        f" CAST(date_part('epoch', {time}) * 1000000 AS BIGINT) END)"
+    )
+
+
+class database_clock(FunctionElement[int]):  # noqa: N801
+    """The database's own clock when the statement runs, in microseconds UTC."""
+
+    type = sa.BigInteger()
+    inherit_cache = True
+
+
+@compiles(database_clock, "sqlite")
+def _clock_sqlite(element: database_clock, compiler: SQLCompiler, **kw: Any) -> str:
+    return "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) * 1000 AS INTEGER)"
+
+
+@compiles(database_clock, "postgresql")
+def _clock_postgresql(element: database_clock, compiler: SQLCompiler, **kw: Any) -> str:
+    # A sub-select is evaluated once a statement, not once a row; clock_timestamp() and never
+    # now(), which is the start of the transaction.
+    return "(SELECT CAST(date_part('epoch', clock_timestamp()) * 1000000 AS BIGINT))"
+
+
+class json_path_text(FunctionElement[str]):  # noqa: N801
+    """``json_path_text(column, 'a', 'b')``: the text at a path inside a JSON column."""
+
+    type = sa.Text()
+    inherit_cache = True
+
+
+@compiles(json_path_text, "sqlite")
+def _path_sqlite(element: json_path_text, compiler: SQLCompiler, **kw: Any) -> str:
+    column, *steps = (compiler.process(c, **kw) for c in element.clauses)
+    for step in steps:
+        column = f"({column} ->> {step})"
+    return f"CAST({column} AS TEXT)"
+
+
+@compiles(json_path_text, "postgresql")
+def _path_postgresql(element: json_path_text, compiler: SQLCompiler, **kw: Any) -> str:
+    column, *steps = (compiler.process(c, **kw) for c in element.clauses)
+    return f"CAST({column} AS JSONB) #>> ARRAY[{', '.join(steps)}]::text[]"
+
+
+class listed(FunctionElement[bool]):  # noqa: N801
+    """``listed(column, bind)``: the column is one of the values of one list bind."""
+
+    type = sa.Boolean()
+    inherit_cache = True
+
+
+@compiles(listed, "sqlite")
+def _listed_sqlite(element: listed, compiler: SQLCompiler, **kw: Any) -> str:
+    column, values = (compiler.process(c, **kw) for c in element.clauses)
+    return f"{column} IN (SELECT value FROM json_each({values}))"
+
+
+@compiles(listed, "postgresql")
+def _listed_postgresql(element: listed, compiler: SQLCompiler, **kw: Any) -> str:
+    column, values = (compiler.process(c, **kw) for c in element.clauses)
+    return f"{column} = ANY ({values})"
+
+
+class ListOf(sa.types.TypeDecorator[list[Any]]):
+    """The type of a list bind: an array in PostgreSQL, JSON text in SQLite."""
+
+    impl = sa.Text
+    cache_ok = True
+
+    def __init__(self, item: type[sa.types.TypeEngine[Any]]) -> None:
+        super().__init__()
+        self.item = item
+
+    def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
+        """Choose how the list travels."""
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(postgresql.ARRAY(self.item))
+        return dialect.type_descriptor(sa.Text())
+
+    def process_bind_param(self, value: list[Any] | None, dialect: sa.Dialect) -> Any:
+        """Hand over the list whole."""
+        return json.dumps(value) if dialect.name == "sqlite" else value
+
+
+def words(*names: str) -> list[ColumnElement[str]]:
+    """Return status words as untyped literals, so that they also compare with enum columns.
+
+    Only for words written in this package: they enter the statement as they are.
+    """
+    return [sa.literal_column(f"'{name}'") for name in names]
+
+
+_CATALOGUE_POSTGRESQL = sa.text(
+    """
+    SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, NULL),
+           EXISTS (SELECT 1 FROM pg_catalog.pg_index i
+                    WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
+                      AND i.indkey[0] = a.attnum),
+           EXISTS (SELECT 1 FROM pg_catalog.pg_index i
+                    WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NOT NULL
+                      AND i.indkey[0] = a.attnum),
+           array_position(current_schemas(false), n.nspname),
+           row_security_active(c.oid), c.relpersistence = 'u', c.reltuples::bigint,
+           has_table_privilege(c.oid, 'SELECT'),
+           has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE, TRUNCATE')
+      FROM pg_catalog.pg_class c
+      JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+      JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+     WHERE c.relname = ANY (:names) AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
+       AND n.nspname <> 'information_schema' AND left(n.nspname, 3) <> 'pg_'
+       AND has_schema_privilege(n.oid, 'USAGE')
+     ORDER BY n.nspname, c.relname, a.attnum
+    """
+)
+
+_CATALOGUE_SQLITE = sa.text(
+    """
+    SELECT 'main', m.name, p.name, p.type,
+           p.pk = 1 OR EXISTS (SELECT 1 FROM pragma_index_list(m.name) l,
+                                             pragma_index_info(l.name) i
+                                WHERE l.partial = 0 AND i.seqno = 0 AND i.name = p.name),
+           EXISTS (SELECT 1 FROM pragma_index_list(m.name) l, pragma_index_info(l.name) i
+                    WHERE l.partial = 1 AND i.seqno = 0 AND i.name = p.name),
+           1, 0, 0, -1, 1, 0
+      FROM sqlite_schema m, pragma_table_info(m.name) p
+     WHERE m.type IN ('table', 'view') AND m.name IN (SELECT value FROM json_each(:names))
+     ORDER BY m.name, p.cid
+    """
+)
+
+
+def catalogue(dialect: str) -> sa.Executable:
+    """Return the statement that looks up tables by name (bind ``names``), a row a column.
+
+    The columns: schema, table, column, type, whether a whole index starts with it, whether a
+    partial one does, place in the search path, row security active, unlogged, estimated rows
+    (-1 unknown), may read, may write.
+    """
+    found = _CATALOGUE_SQLITE if dialect == "sqlite" else _CATALOGUE_POSTGRESQL
+    return found.bindparams(sa.bindparam("names", type_=ListOf(sa.Text)))
+
+
+SUPERUSER = sa.text("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user")
+"""Whether the PostgreSQL role of this connection may do anything at all."""
+
+
+_VITALS_POSTGRESQL = sa.text(
+    """
+    WITH t AS (
+        SELECT relid, relname, n_live_tup, n_dead_tup, last_autovacuum, seq_scan, idx_scan
+          FROM pg_catalog.pg_stat_user_tables WHERE schemaname = :schema AND relname = ANY (:names)
+    ), i AS (
+        SELECT indexrelid, indexrelname, idx_scan
+          FROM pg_catalog.pg_stat_user_indexes WHERE relid IN (SELECT relid FROM t)
+    ), sees AS (
+        SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS yes
+    ), a AS (
+        SELECT clock_timestamp() - xact_start AS age, backend_xmin
+          FROM pg_catalog.pg_stat_activity
+         WHERE datname = current_database() AND pid <> pg_backend_pid()
+    )
+    SELECT 'table_bytes', relname::text, pg_total_relation_size(relid)::float8 FROM t
+    UNION ALL SELECT 'live_rows', relname, n_live_tup FROM t
+    UNION ALL SELECT 'dead_rows', relname, n_dead_tup FROM t
+    UNION ALL SELECT 'sequential_scans', relname, seq_scan FROM t
+    UNION ALL SELECT 'index_scans', relname, idx_scan FROM t
+    UNION ALL SELECT 'last_autovacuum_at', relname,
+                     date_part('epoch', last_autovacuum) * 1000000 FROM t
+    UNION ALL SELECT 'index_bytes', indexrelname, pg_relation_size(indexrelid) FROM i
+    UNION ALL SELECT 'index_uses', indexrelname, idx_scan FROM i
+    UNION ALL SELECT 'oldest_transaction_seconds', '',
+                     CASE WHEN (SELECT yes FROM sees)
+                          THEN coalesce(date_part('epoch', (SELECT max(age) FROM a)), 0) END
+    UNION ALL SELECT 'oldest_snapshot_transactions', '',
+                     CASE WHEN (SELECT yes FROM sees)
+                          THEN coalesce((SELECT max(age(backend_xmin)) FROM a), 0) END
+    """
+)
+
+_VITALS_SQLITE = sa.text(
+    """
+    SELECT 'file_bytes', '', page_count * page_size FROM pragma_page_count(), pragma_page_size()
+    UNION ALL SELECT 'free_pages', '', freelist_count FROM pragma_freelist_count()
+    """
+)
+
+
+def vitals(dialect: str) -> sa.Executable:
+    """Return the statement for the database's own vital signs: name, subject, value.
+
+    Statistics only, no table is scanned; NULL is a sign that this role may not see.
+    """
+    if dialect == "sqlite":
+        return _VITALS_SQLITE
+    return _VITALS_POSTGRESQL.bindparams(sa.bindparam("names", type_=ListOf(sa.Text)))

@@ -1,0 +1,1 @@
+"""Snapshots: captured from a live queue, written whole, opened with distrust."""

@@ -1,0 +1,493 @@
+"""Capture: from a live queue to a snapshot, without the queue noticing.
+
+Every statement is a short read-only transaction over a bounded number of rows. The order is what
+keeps the truth: first the running jobs with their owners' heartbeats and the clock in one
+statement, then whatever is unfinished, then the finished ones, newest end first. A job that
+moves meanwhile is read again further on and replaced, so it is neither lost nor doubled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.sql.elements import ColumnElement
+
+from jobplaybook.clock import Clock
+from jobplaybook.connect import ChunkTooSlow, Reader
+from jobplaybook.dialects import SUPERUSER, ListOf, catalogue, database_clock, listed, vitals
+from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
+from jobplaybook.model import Fact, Quality
+from jobplaybook.snapshot.file import SnapshotWriter, writing
+from jobplaybook.snapshot.redact import HASHED_COLUMNS, Redactor, key_shape
+from jobplaybook.sources.base import Catalog, Detected, ReadOptions, Source, Statements, choose
+from jobplaybook.tables import SCHEMA_VERSION
+from jobplaybook.units import MICROS, clock_text, iso
+
+_SMALLEST_CHUNK = 100
+_SLOW_SECONDS = 1.0
+"""A chunk's snapshot holds back vacuum while it is open: past this, the next one is halved."""
+_SMALL_LIMIT = 100_000
+_UNINDEXED_ROWS = 100_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureOptions:
+    """How a capture reads.
+
+    Parameters
+    ----------
+    since_seconds : float
+        How far back finished jobs are read; unfinished ones are always read.
+    budget_seconds : float
+        Wall-clock limit of the whole capture; what was not read is said.
+    chunk : int
+        Rows examined by one statement.
+    pause_seconds : float
+        Rest between statements, for the queue.
+    now : int, optional
+        Stands in for the database's clock, microseconds UTC: for databases that are restored
+        recordings.
+    system : str, optional
+        Names the queue system where detection is to be overridden.
+    read : ReadOptions
+        Lease override and payload paths.
+    require_readonly : bool
+        Refuse a role that may write.
+    take_vitals : bool
+        False where the server's own statistics say nothing of the recorded system.
+    """
+
+    since_seconds: float = 86_400.0
+    budget_seconds: float = 60.0
+    chunk: int = 5_000
+    pause_seconds: float = 0.05
+    now: int | None = None
+    system: str | None = None
+    read: ReadOptions = field(default_factory=ReadOptions)
+    require_readonly: bool = False
+    take_vitals: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CaptureReport:
+    """What a capture wrote and what it could not read."""
+
+    file: str
+    system: str
+    system_version: str
+    captured_from: int
+    captured_to: int
+    rows: dict[str, int]
+    rows_by_status: dict[str, int]
+    not_read: dict[str, str]
+    moved_during_capture: int
+    content_sha256: str
+    warnings: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON document of ``jobplaybook capture``."""
+        return {
+            "file": self.file,
+            "system": self.system,
+            "system_version": self.system_version,
+            "captured_from": iso(self.captured_from),
+            "captured_to": iso(self.captured_to),
+            "rows": self.rows,
+            "rows_by_status": self.rows_by_status,
+            "not_read": self.not_read,
+            "moved_during_capture": self.moved_during_capture,
+            "content_sha256": self.content_sha256,
+            "warnings": list(self.warnings),
+        }
+
+
+Progress = Callable[[str, int], None]
+"""Told after every chunk: the table and how many rows were written."""
+
+
+def detect(
+    reader: Reader, sources: Sequence[Source], system: str | None
+) -> tuple[Source, Detected]:
+    """Look up the catalogue once and return the queue system that the database holds."""
+    names = sorted({name for s in sources for name in (*s.signature, *s.optional)})
+    rows = reader.rows(catalogue(reader.dialect), names=names)
+    return choose(sources, Catalog.of(reader.dialect, rows), system)
+
+
+def capture_to(
+    target: Path,
+    *,
+    reader: Reader,
+    sources: Sequence[Source],
+    options: CaptureOptions,
+    redactor: Redactor,
+    clock: Clock,
+    tool_version: str,
+    progress: Progress = lambda table, rows: None,
+) -> CaptureReport:
+    """Read a live queue into the snapshot file ``target``.
+
+    Raises
+    ------
+    SourceError
+        If the database is unreachable, locked or out of time before anything was read.
+    SchemaError
+        If its tables are not what they should be.
+    UnsafeAction
+        If a read-only role is required and this one may write.
+    InputError
+        If the file cannot be written.
+    """
+    with writing(target) as writer:
+        source, found = detect(reader, sources, options.system)
+        job = _Capture(reader, writer, source, found, options, redactor, clock, progress)
+        job.check_privileges()
+        job.read()
+        return job.finish(tool_version)
+
+
+class _Capture:
+    """One capture under way."""
+
+    def __init__(
+        self,
+        reader: Reader,
+        writer: SnapshotWriter,
+        source: Source,
+        found: Detected,
+        options: CaptureOptions,
+        redactor: Redactor,
+        clock: Clock,
+        progress: Progress,
+    ) -> None:
+        self.reader, self.writer, self.source, self.found = reader, writer, source, found
+        self.options, self.redactor = options, redactor
+        self.clock, self.progress = clock, progress
+        self.statements: Statements = source.statements(found, options.read)
+        self.warnings = list(found.warnings)
+        self.not_read: dict[str, str] = {}
+        self.chunk = options.chunk
+        self.deadline = clock.monotonic() + options.budget_seconds
+        self.seen: dict[Any, str] = {}
+        self.moved = 0
+        self.captured_from = self._now()
+        self.cutoff = self.captured_from - int(options.since_seconds * MICROS)
+        self.covered_from = self.cutoff
+        self.workers_read_at: int | None = None
+
+    def check_privileges(self) -> None:
+        """Warn about, or refuse, a role that may do more than read."""
+        may_write = [name for name, table in self.found.tables.items() if table.writable]
+        superuser = self.reader.dialect == "postgresql" and self.reader.scalar(SUPERUSER)
+        if not superuser and not may_write:
+            return
+        what = "is a superuser" if superuser else f"may write {', '.join(sorted(may_write))}"
+        if self.options.require_readonly:
+            raise UnsafeAction(
+                f"expected a role that may only read, found one that {what}: "
+                "use a role with SELECT on the queue's tables"
+            )
+        self.warnings.append(f"the role {what}: a role with SELECT alone is enough and safer")
+
+    def read(self) -> None:
+        """Read everything, in the order that keeps a moving job from being lost."""
+        self._running()
+        self._small()
+        self._unfinished()
+        self._finished()
+        if self.options.take_vitals:
+            self._vitals()
+
+    def finish(self, tool_version: str) -> CaptureReport:
+        """Write facts and meta, put the file in place and report."""
+        captured_to = self._now()
+        self._facts()
+        counts = {table: sum(self.writer.count(table).values()) for table in _COUNTED}
+        by_status = self.writer.count("jobs", "native_status")
+        if not counts["jobs"]:
+            self.warnings.append(
+                f"{self.source.name}'s tables hold no job that is unfinished or ended in the window"
+            )
+        digest = self.writer.finish(self._meta(captured_to, tool_version))
+        return CaptureReport(
+            file=str(self.writer.target),
+            system=self.source.name,
+            system_version=self.found.version,
+            captured_from=self.captured_from,
+            captured_to=captured_to,
+            rows=counts,
+            rows_by_status=by_status,
+            not_read=self.not_read,
+            moved_during_capture=self.moved,
+            content_sha256=digest,
+            warnings=tuple(self.warnings),
+        )
+
+    def _running(self) -> None:
+        try:
+            self._jobs(self.statements.running)
+        except ChunkTooSlow:
+            # The unfinished are read in chunks next, heartbeats and clock in each statement too.
+            self.warnings.append("the running jobs were too many to read in one statement")
+
+    def _small(self) -> None:
+        for table, statement in self.statements.small.items():
+            columns = statement.selected_columns.keys()
+            rows = self._timed(statement.limit(_SMALL_LIMIT + 1))
+            if len(rows) > _SMALL_LIMIT:
+                rows = rows[:_SMALL_LIMIT]
+                self.not_read[table] = f"only the first {_SMALL_LIMIT:,} rows were read"
+            if "read_at" in columns:
+                place = columns.index("read_at")
+                if table == "workers":
+                    read = min((row[place] for row in rows), default=self.captured_from)
+                    self.workers_read_at = self._stamped(read)
+                columns = columns[:place] + columns[place + 1 :]
+                rows = [row[:place] + row[place + 1 :] for row in rows]
+            self.writer.insert(table, columns, rows)
+            self.progress(table, len(rows))
+
+    def _unfinished(self) -> None:
+        key, after = self.statements.key, None
+        table = self.found.tables[self.source.job_table]
+        fitting = key.key in table.partly_indexed
+        if not fitting and key.key not in table.indexed:
+            self._warn_unindexed(table.name, str(key.key), table.estimated_rows)
+        while not self._out_of_time("unfinished", f"{key.key} above {after}"):
+            statement = sa.select(key).order_by(key).limit(self.chunk)
+            if fitting:
+                statement = statement.where(self.statements.unfinished)
+            if after is not None:
+                statement = statement.where(key > sa.bindparam("after", after, self._key_type()))
+            try:
+                keys = [row[0] for row in self._timed(statement)]
+                if keys:
+                    only = sa.true() if fitting else self.statements.unfinished
+                    self._jobs(only, keys)
+            except ChunkTooSlow:
+                if self._cannot_shrink("unfinished", f"{key.key} above {after}"):
+                    return
+                continue
+            if not keys:
+                return
+            after = keys[-1]
+
+    def _finished(self) -> None:
+        before: tuple[Any, ...] | None = None
+        done: set[Any] = set()
+        reached: int | None = None
+        waiting: list[Any] = []
+        while True:
+            reached_text = "ended before " + (iso(reached) or "now")
+            if self._out_of_time("finished", reached_text):
+                self.covered_from = max(self.cutoff, reached or self.captured_from)
+                break
+            try:
+                rows = self._timed(self._history_chunk(before))
+            except ChunkTooSlow:
+                if self._cannot_shrink("finished", reached_text):
+                    self.covered_from = max(self.cutoff, reached or self.captured_from)
+                    break
+                continue
+            for *_, job, _seen, ended in rows:
+                if ended is not None and ended >= self.cutoff and job not in done:
+                    done.add(job)
+                    waiting.append(job)
+            times = [row[-2] for row in rows if row[-2] is not None]
+            at_end = not rows or (bool(times) and max(times) < self.cutoff)
+            while len(waiting) >= self.chunk or (at_end and waiting):
+                self._finished_jobs(waiting[: self.chunk])
+                del waiting[: self.chunk]
+            if at_end:
+                return
+            reached = min(times, default=reached)
+            before = tuple(rows[-1][: len(self.statements.history_key)])
+        self._finished_jobs(waiting)
+
+    def _finished_jobs(self, keys: Sequence[Any]) -> None:
+        """Read jobs by key, in smaller parts if the statement is too slow."""
+        todo = [list(keys)] if keys else []
+        while todo:
+            part = todo.pop()
+            try:
+                self._jobs(sa.true(), part)
+            except ChunkTooSlow:
+                if len(part) <= _SMALLEST_CHUNK:
+                    raise
+                half = len(part) // 2
+                todo += [part[:half], part[half:]]
+
+    def _history_chunk(self, before: tuple[Any, ...] | None) -> sa.Select[Any]:
+        keys = self.statements.history_key
+        chunk = self.statements.history.order_by(*(key.desc() for key in keys)).limit(self.chunk)
+        if before is not None:
+            binds = [sa.literal(value, key.type) for value, key in zip(before, keys, strict=True)]
+            chunk = chunk.where(sa.tuple_(*keys) < sa.tuple_(*binds))
+        return chunk
+
+    def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> None:
+        """Read jobs, whatever their state is by now, and what hangs on them."""
+        statement = self.statements.jobs.where(condition)
+        binds: dict[str, Any] = {}
+        if keys is not None:
+            ids = sa.bindparam("keys", type_=ListOf(self.statements.key_type))
+            statement = statement.where(listed(self.statements.key, ids))
+            binds["keys"] = list(keys)
+        rows = self._timed(statement, **binds)
+        columns = statement.selected_columns.keys()
+        self._check_statuses(columns, rows)
+        self._note_moves(columns, rows)
+        self.writer.insert("jobs", *self._redacted(columns, rows))
+        self.progress("jobs", len(rows))
+        started = [row[0] for row in rows if row[columns.index("attempts")]]
+        for table, by_job in self.statements.by_job.items():
+            found = self._timed(by_job, ids=started) if started else []
+            self.writer.insert(table, by_job.selected_columns.keys(), found)
+            self.progress(table, len(found))
+
+    def _note_moves(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        native = columns.index("native_status")
+        for row in rows:
+            earlier = self.seen.setdefault(row[0], row[native])
+            if earlier != row[native]:
+                self.moved += 1
+                self.seen[row[0]] = row[native]
+
+    def _check_statuses(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        status, native = columns.index("status"), columns.index("native_status")
+        strange = {row[native] for row in rows if row[status] is None}
+        if strange:
+            from jobplaybook.units import shown
+
+            raise SchemaError(
+                f"expected only {self.source.name}'s known status words, found "
+                f"{shown(str(min(strange, key=str)))}: it is newer than this version understands"
+            )
+
+    def _redacted(
+        self, columns: Sequence[str], rows: Sequence[Sequence[Any]]
+    ) -> tuple[list[str], list[list[Any]]]:
+        """Drop the native key, hash what names people, stamp ``read_at`` where now is given."""
+        names = [*columns[1:], "key_shape"]
+        hide = [names.index(name) for name in HASHED_COLUMNS if name in names]
+        key = names.index("idempotency_key") if "idempotency_key" in names else None
+        stamp = names.index("read_at") if self.options.now is not None else None
+        hashed, out = self.redactor.hashed, []
+        for row in rows:
+            new = list(row[1:])
+            new.append(key_shape(new[key]) if key is not None else None)
+            for place in hide:
+                new[place] = hashed(new[place])
+            if stamp is not None:
+                new[stamp] = self.options.now
+            out.append(new)
+        return names, out
+
+    def _vitals(self) -> None:
+        binds = {"schema": self.found.schema, "names": sorted(self.found.tables)}
+        if self.reader.dialect == "sqlite":
+            binds = {}
+        taken = self._now()
+        try:
+            rows = self._timed(vitals(self.reader.dialect), **binds)
+        except SourceError as error:
+            self.not_read["vitals"] = str(error)
+            return
+        columns = ("taken_at", "name", "subject", "value")
+        self.writer.insert("vitals", columns, [(taken, *row) for row in rows])
+
+    def _facts(self) -> None:
+        given = {"tenant": self.options.read.tenant_path, "idempotency_key": self.options.read.key_path}
+        facts = [
+            Fact(
+                fact=fact.fact,
+                state=fact.state,
+                quality=Quality.EXACT,
+                note="read from the payload at " + ".".join(given[fact.fact]),
+            )
+            if given.get(fact.fact)
+            else fact
+            for fact in self.source.facts
+        ]
+        rows = [(fact.fact, fact.state, fact.quality.word, fact.note) for fact in facts]
+        self.writer.insert("facts", ("fact", "state", "quality", "note"), rows)
+
+    def _meta(self, captured_to: int, tool_version: str) -> dict[str, str]:
+        now = self.options.now if self.options.now is not None else captured_to
+        lease = self.options.read.lease_seconds
+        return {
+            "system": self.source.name,
+            "system_version": self.found.version,
+            "source_schema": self.found.schema,
+            "captured_at": iso(now) or "",
+            "captured_from": iso(self.captured_from) or "",
+            "captured_to": iso(captured_to) or "",
+            "window_from": iso(self.covered_from) or "",
+            "window": f"{self.options.since_seconds:g}s",
+            "workers_read_at": iso(self.workers_read_at) or "",
+            "lease_override_seconds": "" if lease is None else f"{lease:g}",
+            "sweeper": self.source.sweeper or "",
+            "key_id": self.redactor.key_id,
+            "tool_version": tool_version,
+            "schema_version": str(SCHEMA_VERSION),
+            "moved_during_capture": str(self.moved),
+            "not_read": json.dumps(self.not_read, sort_keys=True),
+            "warnings": json.dumps(self.warnings),
+        }
+
+    def _timed(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
+        """Run one statement; ask for less next time if it took long; rest after it."""
+        started = self.clock.monotonic()
+        rows = self.reader.rows(statement, **binds)
+        if self.clock.monotonic() - started > _SLOW_SECONDS:
+            self.chunk = max(_SMALLEST_CHUNK, self.chunk // 2)
+        if self.options.pause_seconds:
+            self.clock.sleep(self.options.pause_seconds)
+        return rows
+
+    def _out_of_time(self, phase: str, what: str) -> bool:
+        if self.clock.monotonic() < self.deadline:
+            return False
+        self.not_read[phase] = f"{what}: the budget of {self.options.budget_seconds:g} s was used up"
+        return True
+
+    def _cannot_shrink(self, phase: str, what: str) -> bool:
+        if self.chunk <= _SMALLEST_CHUNK:
+            self.not_read[phase] = f"{what}: even {_SMALLEST_CHUNK} rows took longer than 5 s"
+            return True
+        self.chunk = max(_SMALLEST_CHUNK, self.chunk // 4)
+        return False
+
+    def _warn_unindexed(self, table: str, column: str, estimated: int) -> None:
+        size = f"about {estimated:,} rows" if estimated >= 0 else "never analysed"
+        self.warnings.append(
+            f"{table} ({size}) has no index that starts with {column}: every chunk scans the table"
+        )
+
+    def _key_type(self) -> sa.types.TypeEngine[Any]:
+        return self.statements.key_type()
+
+    def _now(self) -> int:
+        return self._stamped(None)
+
+    def _stamped(self, read: int | None) -> int:
+        if self.options.now is not None:
+            return self.options.now
+        return int(self.reader.scalar(sa.select(database_clock())) if read is None else read)
+
+
+_COUNTED = (
+    "jobs",
+    "attempts",
+    "effects",
+    "outbox",
+    "deliveries",
+    "workers",
+    "windows",
+    "queues",
+)

@@ -1,0 +1,323 @@
+"""The snapshot file: one SQLite file, written whole or not at all, opened with distrust.
+
+The same rows give the same bytes: fixed page size, tables without rowid, rewritten in key order,
+and the library's version number blanked in the header.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import sqlite as sqlite_dialect
+from sqlalchemy.schema import CreateTable
+
+from jobplaybook import tables
+from jobplaybook.connect import create_sqlite, open_snapshot_engine, open_sqlite_readonly
+from jobplaybook.errors import InputError, SchemaError
+from jobplaybook.units import parse_time, shown
+
+_HASH_KEY = b"content_sha256"
+_BLANK = b"0" * 64
+_MAX_BYTES = 64 * 2**30
+_MAX_META = 1_000_000
+
+
+class SnapshotWriter:
+    """Collects rows in a temporary file beside the target; `finish` puts it in place.
+
+    Parameters
+    ----------
+    target : Path
+        Where the snapshot will stand; an existing snapshot is replaced, nothing else is.
+
+    Raises
+    ------
+    InputError
+        If the target cannot be written.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self.target = target
+        _check_writable(target)
+        stem = f".{target.name}.{secrets.token_hex(4)}"
+        self._draft = target.with_name(stem + ".draft")
+        self._whole = target.with_name(stem + ".whole")
+        try:
+            self._sqlite = create_sqlite(self._draft)
+            self._create()
+        except sqlite3.Error as error:
+            self.abandon()
+            raise InputError(
+                f"expected to write {shown(str(target), 200)}, the file system refused: "
+                f"{_name(error)}"
+            ) from None
+
+    def _create(self) -> None:
+        dialect = sqlite_dialect.dialect()
+        dialect.default_schema_name = "main"
+        self._sqlite.execute(f"PRAGMA application_id = {tables.APPLICATION_ID}")
+        self._sqlite.execute(f"PRAGMA user_version = {tables.SCHEMA_VERSION}")
+        for table in tables.metadata.sorted_tables:
+            create = CreateTable(table).compile(
+                dialect=dialect, schema_translate_map={tables.SCHEMA: None}, render_schema_translate=True
+            )
+            self._sqlite.execute(str(create))
+        self._sqlite.execute("BEGIN")
+
+    def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Write rows of a canonical table; a later reading of a row replaces the earlier one."""
+        names = ", ".join(columns)
+        marks = ", ".join("?" * len(columns))
+        statement = f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({marks})"  # noqa: S608
+        try:
+            self._sqlite.executemany(statement, rows)
+        except (sqlite3.IntegrityError, OverflowError) as error:
+            raise SchemaError(
+                f"the rows do not fit the canonical table {table}: {error}; the source's tables "
+                "hold what this version does not expect"
+            ) from None
+        except sqlite3.Error as error:
+            raise InputError(f"cannot write the snapshot: {_name(error)}") from None
+
+    def count(self, table: str, by: str = "''") -> dict[str, int]:
+        """Return the number of rows written so far, by a column."""
+        counted = self._sqlite.execute(f"SELECT {by}, count(*) FROM {table} GROUP BY 1")  # noqa: S608
+        return {key: number for key, number in counted}
+
+    def finish(self, meta: Mapping[str, str]) -> str:
+        """Write ``meta``, put the file in place and return the SHA-256 of its content."""
+        rows = [*meta.items(), (_HASH_KEY.decode(), _BLANK.decode())]
+        self.insert("meta", ("key", "value"), rows)
+        try:
+            self._sqlite.execute("COMMIT")
+            self._sqlite.execute("VACUUM INTO ?", (str(self._whole),))
+            self._sqlite.close()
+            digest = _seal(self._whole)
+            os.replace(self._whole, self.target)
+        except sqlite3.Error as error:
+            raise InputError(f"cannot write the snapshot: {_name(error)}") from None
+        except OSError as error:
+            raise InputError(f"cannot write the snapshot: {error.strerror}") from None
+        finally:
+            self.abandon()
+        return digest
+
+    def abandon(self) -> None:
+        """Remove what is not in place yet."""
+        if hasattr(self, "_sqlite"):
+            self._sqlite.close()
+        for path in (self._draft, self._whole):
+            path.unlink(missing_ok=True)
+
+
+def _name(error: sqlite3.Error) -> str:
+    return getattr(error, "sqlite_errorname", None) or type(error).__name__
+
+
+@contextmanager
+def writing(target: Path) -> Iterator[SnapshotWriter]:
+    """Give a writer whose temporary files are gone at the end, whatever happens."""
+    writer = SnapshotWriter(target)
+    try:
+        yield writer
+    finally:
+        writer.abandon()
+
+
+def _check_writable(target: Path) -> None:
+    where = shown(str(target), 200)
+    if target.is_dir():
+        raise InputError(f"expected a file to write the snapshot to, found a folder: {where}")
+    if not target.parent.is_dir():
+        raise InputError(f"expected the folder of {where} to exist: make it first")
+    if not os.access(target.parent, os.W_OK | os.X_OK):
+        raise InputError(f"expected to be allowed to write in the folder of {where}")
+    if target.exists():
+        _check_replaceable(target)
+
+
+def _check_replaceable(target: Path) -> None:
+    with target.open("rb") as file:
+        head = file.read(100)
+    if head and int.from_bytes(head[68:72]) != tables.APPLICATION_ID:
+        raise InputError(
+            f"expected no file or an older snapshot at {shown(str(target), 200)}, found another "
+            "file: it is not overwritten"
+        )
+
+
+def _seal(path: Path) -> str:
+    """Blank the library version, put the content's hash in its place, make it durable."""
+    with path.open("r+b") as file:
+        file.seek(96)
+        file.write(b"\0\0\0\0")
+        file.flush()
+        digest, place = _digest(file.fileno(), _BLANK)
+        file.seek(place)
+        file.write(digest.encode())
+        file.flush()
+        os.fsync(file.fileno())
+    return digest
+
+
+def _digest(descriptor: int, stored: bytes) -> tuple[str, int]:
+    """Return the SHA-256 of the file with its own hash blanked, and where that hash stands."""
+    with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as content:
+        place = content.find(_HASH_KEY + stored)
+        if place < 0:
+            return "", -1
+        place += len(_HASH_KEY)
+        with memoryview(content) as view, view[:place] as head, view[place + 64 :] as tail:
+            digest = hashlib.sha256(head)
+            digest.update(_BLANK)
+            digest.update(tail)
+    return digest.hexdigest(), place
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """An open snapshot: what was captured, when, and a read-only connection to its rows."""
+
+    path: Path
+    label: str
+    meta: Mapping[str, str]
+    engine: sa.Engine = field(repr=False)
+
+    @property
+    def system(self) -> str:
+        """The queue system that was captured."""
+        return self.meta.get("system", "unknown")
+
+    @property
+    def captured_at(self) -> int:
+        """The moment the snapshot stands for, microseconds UTC."""
+        return parse_time(self.meta["captured_at"])
+
+    def time(self, key: str) -> int | None:
+        """Return a time of ``meta`` in microseconds UTC, or None where it is not said."""
+        value = self.meta.get(key)
+        return parse_time(value) if value else None
+
+    def json(self, key: str) -> Any:
+        """Return a JSON value of ``meta``, or None where it is not said."""
+        return json.loads(self.meta.get(key) or "null")
+
+    def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
+        """Return the rows of a statement as plain tuples."""
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(statement, binds)]
+
+
+@contextmanager
+def opened(path: Path, label: str) -> Iterator[Snapshot]:
+    """Open a snapshot file after checking that it is whole and only what it may be.
+
+    Raises
+    ------
+    SchemaError
+        If it is truncated, changed, made by a newer version, or holds anything but the
+        canonical tables.
+    """
+    meta = _checked(path, shown(label, 200))
+    with open_snapshot_engine(path) as engine:
+        yield Snapshot(path=path, label=label, meta=meta, engine=engine)
+
+
+def _checked(path: Path, where: str) -> dict[str, str]:
+    try:
+        _check_size(path, where)
+        connection = open_sqlite_readonly(path, immutable=True)
+        try:
+            _check_version(connection, where)
+            _check_tables(connection, where)
+            meta = _read_meta(connection, where)
+            _check_hash(path, meta, where)
+            _check_pages(connection, where)
+        finally:
+            connection.close()
+    except (sqlite3.Error, OSError, UnicodeDecodeError):
+        raise SchemaError(f"{where}: the snapshot is damaged and cannot be read") from None
+    return meta
+
+
+def _check_size(path: Path, where: str) -> None:
+    with path.open("rb") as file:
+        head = file.read(100)
+    size = path.stat().st_size
+    page = int.from_bytes(head[16:18]) or 1
+    page = 65_536 if page == 1 else page
+    if size != page * int.from_bytes(head[28:32]):
+        raise SchemaError(f"{where}: the snapshot is truncated or has grown: capture it again")
+    if size > _MAX_BYTES:
+        raise SchemaError(f"{where}: the snapshot is larger than 64 GiB: capture less with --since")
+
+
+def _check_version(connection: sqlite3.Connection, where: str) -> None:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version > tables.SCHEMA_VERSION:
+        raise SchemaError(
+            f"{where}: made by a newer jobplaybook (snapshot version {version}, this one reads "
+            f"{tables.SCHEMA_VERSION}): upgrade jobplaybook"
+        )
+    if version < 1:
+        raise SchemaError(f"{where}: the snapshot has no version: capture it again")
+
+
+def _check_tables(connection: sqlite3.Connection, where: str) -> None:
+    expected = {table.name: table for table in tables.metadata.sorted_tables}
+    things = connection.execute("SELECT type, name FROM sqlite_schema").fetchall()
+    for kind, name in things:
+        if kind != "table" or name not in expected:
+            raise SchemaError(
+                f"{where}: holds a {shown(kind)} {shown(name)} that no snapshot has: not opened"
+            )
+    for name, table in expected.items():
+        found = connection.execute(
+            "SELECT name, pk, hidden FROM pragma_table_xinfo(?)", (name,)
+        ).fetchall()
+        wanted = [(column.name, column.primary_key) for column in table.columns]
+        if [(column, pk > 0) for column, pk, hidden in found if not hidden] != wanted or any(
+            hidden for *_, hidden in found
+        ):
+            raise SchemaError(f"{where}: its table {name} is not a snapshot's: not opened")
+
+
+def _read_meta(connection: sqlite3.Connection, where: str) -> dict[str, str]:
+    (size,) = connection.execute("SELECT sum(length(value)) FROM meta").fetchone()
+    if (size or 0) > _MAX_META:
+        raise SchemaError(f"{where}: its meta table is too large for a snapshot: not opened")
+    meta = {key: value or "" for key, value in connection.execute("SELECT key, value FROM meta")}
+    try:
+        parse_time(meta["captured_at"])
+        for key in ("not_read", "warnings"):
+            json.loads(meta.get(key) or "null")
+    except (KeyError, InputError, ValueError, RecursionError):
+        raise SchemaError(f"{where}: its meta table is not a snapshot's: not opened") from None
+    return meta
+
+
+def _check_hash(path: Path, meta: Mapping[str, str], where: str) -> None:
+    stored = meta.get(_HASH_KEY.decode(), "")
+    with path.open("rb") as file:
+        digest, _ = _digest(file.fileno(), stored.encode())
+    if not stored or digest != stored:
+        raise SchemaError(
+            f"{where}: its content does not match its SHA-256: it was changed after the capture"
+        )
+
+
+def _check_pages(connection: sqlite3.Connection, where: str) -> None:
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if verdict != "ok":
+        raise SchemaError(f"{where}: the snapshot's pages are damaged: capture it again")

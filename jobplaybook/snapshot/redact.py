@@ -1,0 +1,122 @@
+"""What a snapshot may hold of people and payloads: hashes by a key that stays outside it."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import re
+import secrets
+from pathlib import Path
+
+from jobplaybook.errors import InputError
+from jobplaybook.units import shown
+
+HASHED_COLUMNS = ("tenant_id", "idempotency_key", "shard")
+"""Columns of ``jobs`` whose values leave the database only as hashes."""
+
+KEY_FILE = "jobplaybook.key"
+"""The key's file in the folder of the snapshots, so that they can be compared and searched."""
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+_TOKEN = re.compile(r"(?:eyJ|sk_|pk_|ghp_|xox|AKIA|Bearer )")
+_DIGEST_LENGTH = 20
+
+
+class Redactor:
+    """Hashes tenants and keys by HMAC-SHA256; with no key it leaves them as they are.
+
+    Parameters
+    ----------
+    key : bytes or None
+        The secret; None keeps the text.
+
+    Examples
+    --------
+    >>> Redactor(b"k").hashed("tenant-1")
+    'cf14bbab5b2cb9b1fb05'
+    >>> Redactor(None).hashed("tenant-1")
+    'tenant-1'
+    """
+
+    def __init__(self, key: bytes | None) -> None:
+        self._key = key
+
+    @property
+    def key_id(self) -> str:
+        """A name for the key that does not give it away; empty when text was kept."""
+        return self._digest("jobplaybook key id")[:12] if self._key is not None else ""
+
+    def hashed(self, text: str | None) -> str | None:
+        """Return the text's hash: the same text and key give the same hash."""
+        return text if text is None or self._key is None else self._digest(text)
+
+    def _digest(self, text: str) -> str:
+        assert self._key is not None, "only called with a key"
+        return hmac.digest(self._key, text.encode(), "sha256").hex()[:_DIGEST_LENGTH]
+
+
+def key_shape(text: str | None) -> str | None:
+    """Return what a key looks like, noted at capture because a hash no longer shows it.
+
+    Examples
+    --------
+    >>> key_shape("order-17"), key_shape("a@b.example"), key_shape("https://x.example/1")
+    ('plain', 'mail', 'url')
+    >>> key_shape("4f9d2c1e-0000-4000-8000-000000000000"), key_shape("42"), key_shape("x" * 300)
+    ('uuid', 'number', 'long-text')
+    """
+    if text is None:
+        return None
+    if len(text) > 200:
+        return "long-text"
+    if "@" in text:
+        return "mail"
+    if "://" in text:
+        return "url"
+    if text.isdecimal():
+        return "number"
+    if len(text) == 36 and _UUID.fullmatch(text):
+        return "uuid"
+    return "token" if _TOKEN.match(text) else "plain"
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key in a file.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or holds no key.
+    """
+    try:
+        text = path.read_text("ascii").strip()
+        key = bytes.fromhex(text)
+    except (OSError, ValueError):
+        raise InputError(
+            f"expected a key file of hexadecimal digits, found none that can be read at "
+            f"{shown(str(path), 200)}"
+        ) from None
+    if len(key) < 16:
+        raise InputError(f"expected at least 16 bytes in the key file {shown(str(path), 200)}")
+    return key
+
+
+def read_or_create_key(path: Path) -> bytes:
+    """Return the key in a file, made with mode 0600 if there is none yet.
+
+    Raises
+    ------
+    InputError
+        If it can be neither read nor made.
+    """
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return read_key(path)
+    except OSError as error:
+        raise InputError(
+            f"expected to write the key file {shown(str(path), 200)}: {error.strerror}"
+        ) from None
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(secrets.token_hex(32) + "\n")
+    return read_key(path)
