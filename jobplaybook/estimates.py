@@ -72,9 +72,9 @@ class DrainInputs:
 
     def capacity(self) -> float:
         """Jobs per second that leave the queue while it is saturated, given or derived."""
-        if self.completion_rate is not None or self.servers is None:
-            return self.completion_rate or 0.0
-        return measures.completion_capacity(self.servers, **self._work())
+        if self.completion_rate is not None:
+            return self.completion_rate
+        return measures.completion_capacity(self.servers or 0, **self._work())
 
     def workers_for(self, completion_rate: float) -> float | None:
         """Fewest workers for a rate; None where the service time is unknown."""
@@ -122,9 +122,9 @@ class DrainEstimate:
         """The answer in words: a duration, or never and why."""
         if not self.never:
             return duration_text(self.seconds.mean)
-        now = "" if self.inputs.backlog else "no backlog now, but "
+        never = "never" if self.inputs.backlog else "no backlog now; one that forms never drains"
         arrivals, completions = rate_text(self.inputs.arrival_rate), rate_text(self.completion_rate)
-        return f"{now}never at this rate: arrivals {arrivals} >= completions {completions}"
+        return f"{never} at this rate: arrivals {arrivals} >= completions {completions}"
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``estimate drain --json``; infinite and unknown become None."""
@@ -252,6 +252,7 @@ def rate_text(rate: float) -> str:
 
 
 def _estimated(inputs: DrainInputs) -> DrainEstimate:
+    inputs.workers_for(0.0)  # what describes the work has to make sense even where unused
     capacity = inputs.capacity()
     flow = {"arrival_rate": inputs.arrival_rate, "completion_rate": capacity}
     net = measures.net_rate(**flow)

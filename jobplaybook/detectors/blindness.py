@@ -1,0 +1,87 @@
+"""What cannot be told from this system's tables, and what was not read."""
+
+from __future__ import annotations
+
+from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids
+from jobplaybook.detectors.situation import Situation
+from jobplaybook.model import Quality, Severity
+from jobplaybook.units import count_text, plain
+
+QUESTIONS = {
+    "lease": "whether a running job may still be worked on",
+    "heartbeat": "whether a worker lives",
+    "created_at": "how many jobs arrive",
+    "available_at": "how long jobs wait",
+    "claimed_at": "when work began",
+    "finished_at": "how many jobs complete",
+    "attempt_times": "how often and how long jobs ran",
+    "error": "why jobs fail",
+    "effects": "whether an effect happened",
+    "outbox": "whether notices were sent",
+    "tenant": "which tenants are hit",
+    "max_attempts": "how many retries are left",
+}
+"""Facts to the question that goes unanswered without them, the gravest first."""
+
+
+def blind_questions(situation: Situation) -> dict[str, str]:
+    """Return the absent facts and what each leaves unanswered."""
+    if not situation.facts:
+        return dict(QUESTIONS)
+    states = {"finished_at": "finished"}
+    return {
+        fact: question
+        for fact, question in QUESTIONS.items()
+        if situation.grade(fact, state=states.get(fact, "live")) is Quality.ABSENT
+    }
+
+
+def data_blind(situation: Situation) -> list[Finding]:
+    """Say which facts are missing for which question, and what a capture did not read."""
+    blind = blind_questions(situation)
+    if not blind and not situation.not_read:
+        return []
+    running = [job for job in situation.held if "lease" in blind and "heartbeat" in blind]
+    grave = bool(running) or bool({"unfinished", "jobs"} & set(situation.not_read))
+    return [
+        Finding(
+            code="data-blind",
+            severity=Severity.TICKET if grave else Severity.NOTE,
+            layer=None,
+            count=len(blind),
+            radius=BlastRadius(jobs=len(running)),
+            job_ids=first_ids(job.id for job in running),
+            sentence=_sentence(situation, blind, len(running)),
+            evidence={
+                "missing": blind,
+                "notes": {fact: situation.fact_notes.get((fact, "live"), "") for fact in blind},
+                "not_read": dict(situation.not_read),
+            },
+            next=_next(situation, blind),
+        )
+    ]
+
+
+def _sentence(situation: Situation, blind: dict[str, str], running: int) -> str:
+    parts = []
+    if situation.not_read:
+        what = "; ".join(f"{name}: {plain(why)}" for name, why in situation.not_read.items())
+        parts.append(f"Not everything was read ({what}).")
+    if running:
+        jobs = count_text(running, "running job")
+        parts.append(f"Nothing tells whether {jobs} still {'lives' if running == 1 else 'live'}.")
+    if blind:
+        facts = ", ".join(blind).replace("_", " ")
+        parts.append(f"{situation.system} does not record: {facts}.")
+    return " ".join(parts)
+
+
+def _next(situation: Situation, blind: dict[str, str]) -> tuple[str, ...]:
+    steps = []
+    if situation.not_read:
+        steps.append("Capture again with a larger --budget or a shorter --since.")
+    if "tenant" in blind:
+        steps.append("Name the payload field that holds the tenant: --tenant-path args.NAME")
+    if "error" in blind:
+        steps.append("Look for the reasons of failures in the workers' logs.")
+    return tuple(steps)

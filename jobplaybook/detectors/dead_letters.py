@@ -1,0 +1,76 @@
+"""Dead letters: more of them than before, or a noticeable share of all that finished."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from jobplaybook.detectors.findings import Finding, first_ids, radius_of
+from jobplaybook.detectors.situation import DeadJob, Situation
+from jobplaybook.model import Layer, Severity
+from jobplaybook.units import MICROS, clock_text, count_text, duration_text, iso, plain
+
+FEW = 3
+"""Fewer dead letters than this are not called growth."""
+SHARE = 0.01
+"""The share of finished jobs that, dead, is above any normal."""
+SIGMAS = 3.0
+RECENT_SECONDS = 3_600.0
+
+
+def dead_letters_growing(situation: Situation) -> list[Finding]:
+    """Find dead letters that grow against their own past, or make 1 % of what finished."""
+    dead = situation.dead
+    if len(dead) < FEW:
+        return []
+    share = len(dead) / max(situation.finished_in_window, 1)
+    recent, usual = _recent(situation)
+    grows = recent >= FEW and recent > usual + SIGMAS * math.sqrt(usual)
+    if not grows and share < SHARE:
+        return []
+    types = Counter(job.job_type or "unknown" for job in dead).most_common(5)
+    return [
+        Finding(
+            code="dead-letters-growing",
+            severity=Severity.TICKET,
+            layer=Layer.RESULT,
+            since=dead[0].finished_at,
+            count=len(dead),
+            radius=radius_of(dead, knows_tenants=situation.knows_tenants),
+            job_ids=first_ids(job.id for job in dead),
+            sentence=_sentence(situation, dead, share, types[0]),
+            evidence={
+                "by_type": dict(types),
+                "share_of_finished": share,
+                "in_the_last_hour": recent,
+                "usual_per_hour": usual,
+                "first_at": iso(dead[0].finished_at),
+                "last_at": iso(dead[-1].finished_at),
+            },
+            next=(
+                "Group them by type and error before anything is replayed: is the cause fixed?",
+                "Close what must not run again; replay the rest in small batches.",
+            ),
+        )
+    ]
+
+
+def _recent(situation: Situation) -> tuple[int, float]:
+    """Return the dead of the last hour, and how many its past makes usual for an hour."""
+    edge = situation.seen_until - int(RECENT_SECONDS * MICROS)
+    recent = sum(job.finished_at >= edge for job in situation.dead)
+    past = (edge - situation.window_from) / MICROS
+    usual = (len(situation.dead) - recent) / past * RECENT_SECONDS if past > 0 else 0.0
+    return recent, usual
+
+
+def _sentence(
+    situation: Situation, dead: Sequence[DeadJob], share: float, most: tuple[str, int]
+) -> str:
+    age = duration_text((situation.now - dead[0].finished_at) / MICROS)
+    return (
+        f"{count_text(len(dead), 'job')} ended as dead letters since "
+        f"{clock_text(dead[0].finished_at)} ({share:.1%} of what finished), {most[1]:,} of them "
+        f"{plain(most[0])}; the oldest waits {age} for a decision."
+    )

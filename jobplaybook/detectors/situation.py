@@ -1,0 +1,180 @@
+"""What the detectors look at: a queue at a moment, as counts and times in microseconds UTC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from jobplaybook.model import Quality, worst
+from jobplaybook.units import MICROS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldJob:
+    """One running job; its lease is judged at ``judged_at``."""
+
+    id: str
+    job_type: str | None
+    queue: str | None
+    tenant_id: str | None
+    owner: str | None
+    claimed_at: int | None
+    locked_until: int | None
+    judged_at: int
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether its lease was over when it was judged."""
+        return self.locked_until is not None and self.locked_until < self.judged_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerState:
+    """One worker and when it was last heard of."""
+
+    owner: str
+    heartbeat_at: int | None
+    stopped_at: int | None
+    lease_seconds: float | None
+
+    def is_lost(self, read_at: int) -> bool:
+        """Whether its heartbeat had stopped at ``read_at``; an unknown lease proves nothing."""
+        if self.stopped_at is not None or self.heartbeat_at is None or self.lease_seconds is None:
+            return False
+        return self.heartbeat_at + self.lease_seconds * MICROS < read_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueState:
+    """One queue: what waits, what flows, and what was normal before.
+
+    Parameters
+    ----------
+    waiting : int
+        Pending jobs, due or not.
+    claimable : int
+        Those that a worker could take now.
+    oldest_at : int or None
+        ``available_at`` of the oldest claimable one.
+    arrivals, claims, completions, dead : int
+        Events inside the recent rate window.
+    claims_before : int
+        Claims in the whole window, up to the last one.
+    first_at, last_claim_at, last_completion_at : int or None
+        First event in the whole window; last claim and completion in it.
+    normal_wait_seconds : float or None
+        95th percentile of waits before the present backlog began; None: too few to know, or
+        nothing waits long enough to ask.
+    """
+
+    queue: str | None
+    waiting: int = 0
+    claimable: int = 0
+    running: int = 0
+    oldest_at: int | None = None
+    arrivals: int = 0
+    claims: int = 0
+    completions: int = 0
+    dead: int = 0
+    claims_before: int = 0
+    first_at: int | None = None
+    last_claim_at: int | None = None
+    last_completion_at: int | None = None
+    normal_wait_seconds: float | None = None
+    paused_at: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadJob:
+    """One dead letter."""
+
+    id: str
+    job_type: str | None
+    queue: str | None
+    tenant_id: str | None
+    finished_at: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTime:
+    """How long runs of a type take: the 99th percentile of ``runs`` finished attempts."""
+
+    p99_seconds: float
+    runs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """Everything the detectors may look at.
+
+    Parameters
+    ----------
+    now : int
+        The moment that ages and leases are judged at.
+    seen_until : int
+        The last moment anybody looked: heartbeats, rates and completions end here.
+    window_from : int
+        From here on finished jobs were read whole.
+    rates_from : int
+        Beginning of the recent window that rates are taken over; it ends at ``seen_until``.
+    workers_read_at : int or None
+        When the heartbeats were read.
+    run_times : Mapping
+        By job type, with None for all types together; only types that are asked for.
+    facts : Mapping
+        (fact, state) to its grade.
+    sweeper : str or None
+        Who takes expired leases back; None: nobody.
+    possible_sweepers : tuple of str
+        The user's own periodic tasks whose names suggest that they do.
+    """
+
+    system: str
+    now: int
+    seen_until: int
+    window_from: int
+    rates_from: int
+    workers_read_at: int | None = None
+    held: tuple[HeldJob, ...] = ()
+    workers: tuple[WorkerState, ...] = ()
+    queues: tuple[QueueState, ...] = ()
+    dead: tuple[DeadJob, ...] = ()
+    finished_in_window: int = 0
+    run_times: Mapping[str | None, RunTime] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+    states: Mapping[str, int] = field(default_factory=dict)
+    layers: Mapping[str, int] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str], Quality] = field(default_factory=dict)
+    fact_notes: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    not_read: Mapping[str, str] = field(default_factory=dict)
+    sweeper: str | None = None
+    possible_sweepers: tuple[str, ...] = ()
+    source_schema: str = ""
+
+    @property
+    def judged_later(self) -> bool:
+        """Whether ``now`` lies after the last look: leases are then judged again, nothing else."""
+        return self.now > self.seen_until
+
+    @property
+    def rate_seconds(self) -> float:
+        """The width of the recent rate window, in seconds."""
+        return max((self.seen_until - self.rates_from) / MICROS, 0.0)
+
+    @property
+    def total(self) -> int:
+        """How many jobs the snapshot holds."""
+        return sum(self.counts.values())
+
+    @property
+    def knows_tenants(self) -> bool:
+        """Whether jobs say whose they are."""
+        return self.grade("tenant") > Quality.ABSENT
+
+    def grade(self, *names: str, state: str = "live") -> Quality:
+        """Return the worst grade of the named facts; a fact nobody graded is absent."""
+        return worst(*(self.facts.get((name, state), Quality.ABSENT) for name in names))
+
+    def is_lost(self, worker: WorkerState) -> bool:
+        """Whether a worker's heartbeat had stopped when it was read."""
+        return self.workers_read_at is not None and worker.is_lost(self.workers_read_at)
