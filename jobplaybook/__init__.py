@@ -1,0 +1,77 @@
+"""jobplaybook: the hour after somebody says the jobs are stuck.
+
+The public names are looked up when they are first used: importing the package costs next to
+nothing, and a command that needs no database never loads one.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jobplaybook.api import (
+        capture,
+        find,
+        open_snapshot,
+        read_options,
+        runbook_path,
+        sample_path,
+        sources,
+        triage,
+    )
+    from jobplaybook.errors import (
+        InputError,
+        JobPlaybookError,
+        SchemaError,
+        SourceError,
+        UnsafeAction,
+    )
+    from jobplaybook.estimates import estimate_drain
+
+__version__ = "0.1.0"
+
+_WHERE = {
+    "InputError": "errors",
+    "JobPlaybookError": "errors",
+    "SchemaError": "errors",
+    "SourceError": "errors",
+    "UnsafeAction": "errors",
+    "capture": "api",
+    "estimate_drain": "estimates",
+    "find": "api",
+    "open_snapshot": "api",
+    "read_options": "api",
+    "runbook_path": "api",
+    "sample_path": "api",
+    "sources": "api",
+    "triage": "api",
+}
+
+__all__ = [
+    "InputError",
+    "JobPlaybookError",
+    "SchemaError",
+    "SourceError",
+    "UnsafeAction",
+    "__version__",
+    "capture",
+    "estimate_drain",
+    "find",
+    "open_snapshot",
+    "read_options",
+    "runbook_path",
+    "sample_path",
+    "sources",
+    "triage",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"jobplaybook.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'jobplaybook' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

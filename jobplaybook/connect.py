@@ -157,7 +157,9 @@ def _from_file(source: str, *, label: str = "") -> Target:
         with path.open("rb") as file:
             head = file.read(100)
     except IsADirectoryError:
-        raise InputError(f"expected a snapshot file, found a folder: {shown(source, 200)}") from None
+        raise InputError(
+            f"expected a snapshot file, found a folder: {shown(source, 200)}"
+        ) from None
     except (OSError, ValueError):
         raise InputError(
             f"expected sample, env:NAME, service=NAME, a URL or a readable file, found "
@@ -362,7 +364,9 @@ def _raise_translated(error: BaseException | None, target: Target) -> NoReturn:
     if state in ("42P01", "42703", "3F000"):
         raise SchemaError(f"{target.label}: a table or column is missing{said}") from None
     if state == "42501":
-        raise SourceError(f"{target.label}: the role may not read this: GRANT SELECT{said}") from None
+        raise SourceError(
+            f"{target.label}: the role may not read this: GRANT SELECT{said}"
+        ) from None
     if state and not state.startswith(("08", "57P")):
         raise SourceError(f"{target.label}: the database refused a statement{said}") from None
     raise SourceError(f"{target.label}: the connection to the database was lost{said}") from None

@@ -230,8 +230,10 @@ def estimate_drain(
     )
     try:
         return _estimated(inputs)
-    except (ValueError, OverflowError) as problem:
+    except ValueError as problem:
         raise InputError(str(problem)) from None
+    except OverflowError:
+        raise InputError("expected numbers of this world, found one too large") from None
 
 
 def rate_text(rate: float) -> str:

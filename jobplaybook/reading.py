@@ -190,7 +190,9 @@ def _queues(
         running[queue] += count if status == "processing" else 0
     due = {queue: (count, at) for queue, count, at in snapshot.rows(standing.claimable(now))}
     paused = dict(snapshot.rows(sa.select(queues.c.queue, queues.c.paused_at)))
-    names = sorted({*whole, *waiting, *due, *paused}, key=lambda name: (name is not None, name or ""))
+    names = sorted(
+        {*whole, *waiting, *due, *paused}, key=lambda name: (name is not None, name or "")
+    )
     states = []
     for name in names:
         in_window, lately = whole.get(name), recent.get(name)
@@ -225,5 +227,3 @@ def _normal_wait(
         return None
     found = [row[0] for row in snapshot.rows(flow.waits(queue, since, oldest))]
     return _percentile(found, 0.95) / MICROS if len(found) >= _MIN_CLAIMS else None
-
-

@@ -180,9 +180,7 @@ def _phantom(situation: Situation, job: HeldJob) -> str:
     return f"longer than {whose}" if age > limit else ""
 
 
-def _longest(
-    run_times: Mapping[str | None, RunTime], job_type: str | None
-) -> tuple[float, str]:
+def _longest(run_times: Mapping[str | None, RunTime], job_type: str | None) -> tuple[float, str]:
     own = run_times.get(job_type)
     if own is not None and own.runs >= MIN_RUNS:
         return own.p99_seconds, f"its type's p99 of {duration_text(own.p99_seconds)}"

@@ -53,6 +53,9 @@ class CaptureOptions:
     now : int, optional
         Stands in for the database's clock, microseconds UTC: for databases that are restored
         recordings.
+    look_ahead : bool
+        Whether ``now`` may lie after the database's own clock; a command that only judges must
+        not pretend to have looked at a moment that is still to come.
     system : str, optional
         Names the queue system where detection is to be overridden.
     read : ReadOptions
@@ -68,6 +71,7 @@ class CaptureOptions:
     chunk: int = 5_000
     pause_seconds: float = 0.05
     now: int | None = None
+    look_ahead: bool = True
     system: str | None = None
     read: ReadOptions = field(default_factory=ReadOptions)
     require_readonly: bool = False
@@ -176,6 +180,7 @@ class _Capture:
         self.deadline = clock.monotonic() + options.budget_seconds
         self.seen: dict[Any, str] = {}
         self.moved = 0
+        self.stamp = self._stamp()
         self.captured_from = self._now()
         self.cutoff = self.captured_from - int(options.since_seconds * MICROS)
         self.covered_from = self.cutoff
@@ -247,7 +252,7 @@ class _Capture:
                 place = columns.index("read_at")
                 if table == "workers":
                     read = min((row[place] for row in rows), default=self.captured_from)
-                    self.workers_read_at = self._stamped(read)
+                    self.workers_read_at = read if self.stamp is None else self.stamp
                 columns = columns[:place] + columns[place + 1 :]
                 rows = [row[:place] + row[place + 1 :] for row in rows]
             self.writer.insert(table, columns, rows)
@@ -377,7 +382,7 @@ class _Capture:
         names = [*columns[1:], "key_shape"]
         hide = [names.index(name) for name in HASHED_COLUMNS if name in names]
         key = names.index("idempotency_key") if "idempotency_key" in names else None
-        stamp = names.index("read_at") if self.options.now is not None else None
+        stamp = names.index("read_at") if self.stamp is not None else None
         hashed, out = self.redactor.hashed, []
         for row in rows:
             new = list(row[1:])
@@ -385,7 +390,7 @@ class _Capture:
             for place in hide:
                 new[place] = hashed(new[place])
             if stamp is not None:
-                new[stamp] = self.options.now
+                new[stamp] = self.stamp
             out.append(new)
         out.sort(key=itemgetter(0))  # rows in key order are inserted a quarter faster
         return names, out
@@ -404,7 +409,10 @@ class _Capture:
         self.writer.insert("vitals", columns, [(taken, *row) for row in rows])
 
     def _facts(self) -> None:
-        given = {"tenant": self.options.read.tenant_path, "idempotency_key": self.options.read.key_path}
+        given = {
+            "tenant": self.options.read.tenant_path,
+            "idempotency_key": self.options.read.key_path,
+        }
         facts = [
             Fact(
                 fact=fact.fact,
@@ -420,13 +428,12 @@ class _Capture:
         self.writer.insert("facts", ("fact", "state", "quality", "note"), rows)
 
     def _meta(self, captured_to: int, tool_version: str) -> dict[str, str]:
-        now = self.options.now if self.options.now is not None else captured_to
         lease = self.options.read.lease_seconds
         return {
             "system": self.source.name,
             "system_version": self.found.version,
             "source_schema": self.found.schema,
-            "captured_at": iso(now) or "",
+            "captured_at": iso(captured_to) or "",
             "captured_from": iso(self.captured_from) or "",
             "captured_to": iso(captured_to) or "",
             "window_from": iso(self.covered_from) or "",
@@ -439,7 +446,8 @@ class _Capture:
             "schema_version": str(SCHEMA_VERSION),
             "moved_during_capture": str(self.moved),
             "not_read": json.dumps(self.not_read, sort_keys=True),
-            "warnings": json.dumps(self.warnings),
+            # What a reader of the rows has to know; the role and the indexes concern the capture.
+            "warnings": json.dumps(list(self.found.warnings)),
         }
 
     def _timed(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
@@ -455,7 +463,9 @@ class _Capture:
     def _out_of_time(self, phase: str, what: str) -> bool:
         if self.clock.monotonic() < self.deadline:
             return False
-        self.not_read[phase] = f"{what}: the budget of {self.options.budget_seconds:g} s was used up"
+        self.not_read[phase] = (
+            f"{what}: the budget of {self.options.budget_seconds:g} s was used up"
+        )
         return True
 
     def _cannot_shrink(self, phase: str, what: str) -> bool:
@@ -474,13 +484,18 @@ class _Capture:
     def _key_type(self) -> sa.types.TypeEngine[Any]:
         return self.statements.key_type()
 
-    def _now(self) -> int:
-        return self._stamped(None)
+    def _stamp(self) -> int | None:
+        """Return the moment that stands in for the database's clock, if one does."""
+        given = self.options.now
+        if given is None or self.options.look_ahead or given <= self._clock():
+            return given
+        return None
 
-    def _stamped(self, read: int | None) -> int:
-        if self.options.now is not None:
-            return self.options.now
-        return int(self.reader.scalar(sa.select(database_clock())) if read is None else read)
+    def _clock(self) -> int:
+        return int(self.reader.scalar(sa.select(database_clock())))
+
+    def _now(self) -> int:
+        return self._clock() if self.stamp is None else self.stamp
 
 
 _COUNTED = (

@@ -25,6 +25,7 @@ from sqlalchemy.schema import CreateTable
 from jobplaybook import tables
 from jobplaybook.connect import create_sqlite, open_snapshot_engine, open_sqlite_readonly
 from jobplaybook.errors import InputError, SchemaError
+from jobplaybook.snapshot.redact import Redactor
 from jobplaybook.units import parse_time, shown
 
 _HASH_KEY = b"content_sha256"
@@ -70,7 +71,9 @@ class SnapshotWriter:
         self._sqlite.execute(f"PRAGMA user_version = {tables.SCHEMA_VERSION}")
         for table in tables.metadata.sorted_tables:
             create = CreateTable(table).compile(
-                dialect=dialect, schema_translate_map={tables.SCHEMA: None}, render_schema_translate=True
+                dialect=dialect,
+                schema_translate_map={tables.SCHEMA: None},
+                render_schema_translate=True,
             )
             self._sqlite.execute(str(create))
         self._sqlite.execute("BEGIN")
@@ -193,6 +196,8 @@ class Snapshot:
     label: str
     meta: Mapping[str, str]
     engine: sa.Engine = field(repr=False)
+    notes: tuple[str, ...] = ()
+    redactor: Redactor | None = field(default=None, repr=False)
 
     @property
     def system(self) -> str:
@@ -231,7 +236,8 @@ def opened(path: Path, label: str) -> Iterator[Snapshot]:
     """
     meta = _checked(path, shown(label, 200))
     with open_snapshot_engine(path) as engine:
-        yield Snapshot(path=path, label=label, meta=meta, engine=engine)
+        notes = tuple(json.loads(meta.get("warnings") or "[]"))
+        yield Snapshot(path=path, label=label, meta=meta, engine=engine, notes=notes)
 
 
 def _checked(path: Path, where: str) -> dict[str, str]:

@@ -216,9 +216,7 @@ class Source(ABC):
                     "tables with a mapping"
                 )
 
-    def _warnings(
-        self, found: list[TableInfo], tables: Mapping[str, TableInfo]
-    ) -> tuple[str, ...]:
+    def _warnings(self, found: list[TableInfo], tables: Mapping[str, TableInfo]) -> tuple[str, ...]:
         said = []
         if len(found) > 1:
             others = ", ".join(shown(table.schema) for table in found[1:])
@@ -242,7 +240,9 @@ class Source(ABC):
         return None
 
 
-def choose(sources: Sequence[Source], catalog: Catalog, system: str | None) -> tuple[Source, Detected]:
+def choose(
+    sources: Sequence[Source], catalog: Catalog, system: str | None
+) -> tuple[Source, Detected]:
     """Return the one queue system that the database holds, or the one that was named.
 
     Raises

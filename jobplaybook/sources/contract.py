@@ -29,9 +29,7 @@ def _facts() -> tuple[Fact, ...]:
         Fact(
             fact=name,
             state=state,
-            quality=Quality.ABSENT
-            if state == "finished" and name in lost
-            else Quality.EXACT,
+            quality=Quality.ABSENT if state == "finished" and name in lost else Quality.EXACT,
             note=_NOTES.get(name, "recorded by the contract"),
         )
         for name in FACTS
@@ -64,9 +62,7 @@ class Contract(Source):
 
     def candidates(self, catalog: Catalog) -> list[TableInfo]:
         """Return our job table; in SQLite anybody's table may be named jobs."""
-        return [
-            table for table in super().candidates(catalog) if "fencing_token" in table.columns
-        ]
+        return [table for table in super().candidates(catalog) if "fencing_token" in table.columns]
 
     def statements(self, found: Detected, options: ReadOptions) -> Statements:
         """Return the canonical SELECTs; see `Statements`."""

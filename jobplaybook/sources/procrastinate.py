@@ -94,8 +94,7 @@ class Procrastinate(Source):
     versions = (("3.x", "run"),)
     signature: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "procrastinate_jobs": (
-            "id queue_name task_name priority lock queueing_lock args status scheduled_at"
-            " worker_id"
+            "id queue_name task_name priority lock queueing_lock args status scheduled_at worker_id"
         ).split(),  # type: ignore[dict-item]
         "procrastinate_events": ("id", "job_id", "type", "at"),
         "procrastinate_workers": ("id", "last_heartbeat"),

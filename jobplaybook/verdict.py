@@ -68,7 +68,9 @@ class Triage:
 
     def __str__(self) -> str:
         """Return the screen: the verdict first, then the queues, then what is not known."""
-        return "\n".join([*_headline(self.verdict), "", *_others(self), *_table(self), *_foot(self)])
+        return "\n".join(
+            [*_headline(self.verdict), "", *_others(self), *_table(self), *_foot(self)]
+        )
 
 
 def judge(
@@ -212,7 +214,9 @@ def _table(triage: Triage) -> list[str]:
         return []
     rows = [_queue_row(seen, queue) for queue in seen.queues]
     width = max(5, *(len(row[0]) for row in rows))
-    head = f"{'queue':<{width}}  {'waiting':>7}  {'oldest':>10}  {'in/min':>7}  {'done/min':>8}  state"
+    head = (
+        f"{'queue':<{width}}  {'waiting':>7}  {'oldest':>10}  {'in/min':>7}  {'done/min':>8}  state"
+    )
     return [
         head,
         *(

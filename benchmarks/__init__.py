@@ -1,0 +1,1 @@
+"""Measurements of jobplaybook against honest baselines; each module prints its own figures."""
