@@ -20,8 +20,9 @@ from jobplaybook.connect import Target, open_reader, resolve
 from jobplaybook.errors import InputError
 from jobplaybook.queries import lookup
 from jobplaybook.reading import read_situation
-from jobplaybook.snapshot.capture import CaptureOptions, CaptureReport, Progress, capture_to
+from jobplaybook.snapshot.capture import capture_to
 from jobplaybook.snapshot.file import Snapshot, opened
+from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
 from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_key, read_or_create_key
 from jobplaybook.sources import SOURCES
 from jobplaybook.sources.base import ReadOptions, Source

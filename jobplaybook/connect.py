@@ -295,7 +295,10 @@ def _postgresql(target: Target) -> psycopg.Connection[Any]:
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
     given = conninfo_to_dict(target.conninfo)
-    defaults = {"connect_timeout": _CONNECT_SECONDS, "application_name": "jobplaybook"}
+    defaults: dict[str, str | int] = {
+        "connect_timeout": _CONNECT_SECONDS,
+        "application_name": "jobplaybook",
+    }
     extra = {key: value for key, value in defaults.items() if key not in given}
     try:
         # Prepared statements live in the server connection, which a pooler hands to others.

@@ -141,7 +141,7 @@ def _run_times(snapshot: Snapshot, held: Iterable[HeldJob]) -> dict[str | None, 
     asked = {job.job_type for job in held if not job.is_expired}
     if not asked:
         return {}
-    found = {None: _run_time(snapshot, None)}
+    found: dict[str | None, RunTime | None] = {None: _run_time(snapshot, None)}
     for job_type in asked - {None}:
         found[job_type] = _run_time(snapshot, job_type)
     return {job_type: run for job_type, run in found.items() if run is not None}

@@ -21,7 +21,7 @@ APPLICATION_ID = 0x4A504C59
 
 metadata = sa.MetaData(schema=SCHEMA)
 _STRICT: dict[str, Any] = {"sqlite_strict": True, "sqlite_with_rowid": False}
-_Number = sa.Double().with_variant(sa.REAL(), "sqlite")
+_Number: sa.types.TypeEngine[Any] = sa.Double().with_variant(sa.REAL(), "sqlite")
 _BigInt = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 

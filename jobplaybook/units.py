@@ -202,11 +202,11 @@ def shown(text: str, limit: int = 60) -> str:
 
 
 def plain(text: str) -> str:
-    """Return job-supplied text safe for a terminal: control and bidi characters become ``?``.
+    r"""Return job-supplied text safe for a terminal: control and bidi characters become ``?``.
 
     Examples
     --------
-    >>> plain("mail\\x1b[31m")
+    >>> plain("mail\x1b[31m")
     'mail?[31m'
     """
     return "".join(c if c.isprintable() else "?" for c in text)

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from jobplaybook.api import capture, read_options
-from jobplaybook.snapshot.capture import CaptureOptions
+from jobplaybook.snapshot.options import CaptureOptions
 from jobplaybook.units import parse_time
 from tests.postgres import running_postgres
 

@@ -21,7 +21,7 @@ from jobplaybook.commands._common import (
 )
 
 if TYPE_CHECKING:
-    from jobplaybook.snapshot.capture import CaptureOptions, Progress
+    from jobplaybook.snapshot.options import CaptureOptions, Progress
 
 _OPTIONS = (
     now_option,
@@ -78,7 +78,7 @@ def capture_options(given: dict[str, Any]) -> CaptureOptions:
         The command's arguments; those of a capture are removed, ``now`` and ``since`` stay.
     """
     from jobplaybook.api import read_options
-    from jobplaybook.snapshot.capture import CaptureOptions
+    from jobplaybook.snapshot.options import CaptureOptions
 
     return CaptureOptions(
         since_seconds=given["since"],

@@ -124,7 +124,7 @@ def claimable_intervals(since: int, until: int) -> sa.Select[Any]:
 
 
 def dead_letters(since: int, until: int) -> sa.Select[Any]:
-    """Return dead letters that ended in [since, until]: id, job_type, queue, tenant_id, finished_at."""
+    """Return dead letters ended in [since, until]: id, job_type, queue, tenant_id, finished_at."""
     ended = micros(_job.finished_at)
     return (
         sa.select(_job.id, _job.job_type, _job.queue, _job.tenant_id, ended.label("finished_at"))

@@ -14,8 +14,9 @@ _job = jobs.c
 
 
 def held() -> sa.Select[Any]:
-    """Return every running job: id, job_type, queue, tenant_id, owner, claimed_at, locked_until,
-    read_at.
+    """Return every running job.
+
+    Columns: id, job_type, queue, tenant_id, owner, claimed_at, locked_until, read_at.
     """
     return (
         sa.select(

@@ -107,12 +107,11 @@ def counts(now: int) -> sa.Select[Any]:
         state_at(now).label("state"),
         layer.label("layer"),
     )
-    names = [sa.literal_column(name) for name in ("queue", "job_type", "status", "state", "layer")]
     inner = sa.select(*columns).select_from(source).subquery("standing")
     return (
         sa.select(*inner.c, sa.func.count().label("count"))
         .group_by(*inner.c)
-        .order_by(*(inner.c[name.name].nulls_first() for name in names))
+        .order_by(*(column.nulls_first() for column in inner.c))
     )
 
 

@@ -9,8 +9,7 @@ moves meanwhile is read again further on and replaced, so it is neither lost nor
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -24,95 +23,24 @@ from jobplaybook.dialects import SUPERUSER, ListOf, catalogue, database_clock, l
 from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
 from jobplaybook.model import Fact, Quality
 from jobplaybook.snapshot.file import SnapshotWriter, writing
+from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
+from jobplaybook.snapshot.pace import SMALLEST_CHUNK, Pace
 from jobplaybook.snapshot.redact import HASHED_COLUMNS, Redactor, key_shape
-from jobplaybook.sources.base import Catalog, Detected, ReadOptions, Source, Statements, choose
+from jobplaybook.sources.base import Catalog, Detected, Source, choose
 from jobplaybook.tables import SCHEMA_VERSION
-from jobplaybook.units import MICROS, clock_text, iso
+from jobplaybook.units import MICROS, iso, shown
 
-_SMALLEST_CHUNK = 100
-_SLOW_SECONDS = 1.0
-"""A chunk's snapshot holds back vacuum while it is open: past this, the next one is halved."""
 _SMALL_LIMIT = 100_000
-_UNINDEXED_ROWS = 100_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureOptions:
-    """How a capture reads.
-
-    Parameters
-    ----------
-    since_seconds : float
-        How far back finished jobs are read; unfinished ones are always read.
-    budget_seconds : float
-        Wall-clock limit of the whole capture; what was not read is said.
-    chunk : int
-        Rows examined by one statement.
-    pause_seconds : float
-        Rest between statements, for the queue.
-    now : int, optional
-        Stands in for the database's clock, microseconds UTC: for databases that are restored
-        recordings.
-    look_ahead : bool
-        Whether ``now`` may lie after the database's own clock; a command that only judges must
-        not pretend to have looked at a moment that is still to come.
-    system : str, optional
-        Names the queue system where detection is to be overridden.
-    read : ReadOptions
-        Lease override and payload paths.
-    require_readonly : bool
-        Refuse a role that may write.
-    take_vitals : bool
-        False where the server's own statistics say nothing of the recorded system.
-    """
-
-    since_seconds: float = 86_400.0
-    budget_seconds: float = 60.0
-    chunk: int = 5_000
-    pause_seconds: float = 0.05
-    now: int | None = None
-    look_ahead: bool = True
-    system: str | None = None
-    read: ReadOptions = field(default_factory=ReadOptions)
-    require_readonly: bool = False
-    take_vitals: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaptureReport:
-    """What a capture wrote and what it could not read."""
-
-    file: str
-    system: str
-    system_version: str
-    captured_from: int
-    captured_to: int
-    rows: dict[str, int]
-    rows_by_status: dict[str, int]
-    not_read: dict[str, str]
-    moved_during_capture: int
-    content_sha256: str
-    warnings: tuple[str, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON document of ``jobplaybook capture``."""
-        return {
-            "file": self.file,
-            "system": self.system,
-            "system_version": self.system_version,
-            "captured_from": iso(self.captured_from),
-            "captured_to": iso(self.captured_to),
-            "rows": self.rows,
-            "rows_by_status": self.rows_by_status,
-            "not_read": self.not_read,
-            "moved_during_capture": self.moved_during_capture,
-            "content_sha256": self.content_sha256,
-            "warnings": list(self.warnings),
-        }
-
-
-Progress = Callable[[str, int], None]
-"""Told after every chunk: the table and how many rows were written."""
+_COUNTED = (
+    "jobs",
+    "attempts",
+    "effects",
+    "outbox",
+    "deliveries",
+    "workers",
+    "windows",
+    "queues",
+)
 
 
 def detect(
@@ -171,13 +99,11 @@ class _Capture:
         progress: Progress,
     ) -> None:
         self.reader, self.writer, self.source, self.found = reader, writer, source, found
-        self.options, self.redactor = options, redactor
-        self.clock, self.progress = clock, progress
-        self.statements: Statements = source.statements(found, options.read)
+        self.options, self.redactor, self.progress = options, redactor, progress
+        self.pace = Pace(reader, clock, options)
+        self.statements = source.statements(found, options.read)
         self.warnings = list(found.warnings)
         self.not_read: dict[str, str] = {}
-        self.chunk = options.chunk
-        self.deadline = clock.monotonic() + options.budget_seconds
         self.seen: dict[Any, str] = {}
         self.moved = 0
         self.stamp = self._stamp()
@@ -234,6 +160,8 @@ class _Capture:
             warnings=tuple(self.warnings),
         )
 
+    # -- the phases, in their order ---------------------------------------------------------
+
     def _running(self) -> None:
         try:
             self._jobs(self.statements.running)
@@ -244,76 +172,97 @@ class _Capture:
     def _small(self) -> None:
         for table, statement in self.statements.small.items():
             columns = statement.selected_columns.keys()
-            rows = self._timed(statement.limit(_SMALL_LIMIT + 1))
+            rows = self.pace.rows(statement.limit(_SMALL_LIMIT + 1))
             if len(rows) > _SMALL_LIMIT:
                 rows = rows[:_SMALL_LIMIT]
                 self.not_read[table] = f"only the first {_SMALL_LIMIT:,} rows were read"
-            if "read_at" in columns:
-                place = columns.index("read_at")
-                if table == "workers":
-                    read = min((row[place] for row in rows), default=self.captured_from)
-                    self.workers_read_at = read if self.stamp is None else self.stamp
-                columns = columns[:place] + columns[place + 1 :]
-                rows = [row[:place] + row[place + 1 :] for row in rows]
-            self.writer.insert(table, columns, rows)
+            place = columns.index("read_at") if "read_at" in columns else len(columns)
+            if table == "workers":
+                read = min((row[place] for row in rows), default=self.captured_from)
+                self.workers_read_at = read if self.stamp is None else self.stamp
+            kept = [row[:place] + row[place + 1 :] for row in rows]
+            self.writer.insert(table, columns[:place] + columns[place + 1 :], kept)
             self.progress(table, len(rows))
 
     def _unfinished(self) -> None:
-        key, after = self.statements.key, None
-        table = self.found.tables[self.source.job_table]
-        fitting = key.key in table.partly_indexed
-        if not fitting and key.key not in table.indexed:
-            self._warn_unindexed(table.name, str(key.key), table.estimated_rows)
-        while not self._out_of_time("unfinished", f"{key.key} above {after}"):
-            statement = sa.select(key).order_by(key).limit(self.chunk)
-            if fitting:
-                statement = statement.where(self.statements.unfinished)
-            if after is not None:
-                statement = statement.where(key > sa.bindparam("after", after, self._key_type()))
+        table, key = self.found.tables[self.source.job_table], str(self.statements.key.key)
+        # An index of the unfinished alone makes chunks of them; without one, every key is walked
+        # in chunks, so that no statement examines more rows than a chunk has.
+        fitting = key in table.partly_indexed
+        if not fitting and key not in table.indexed:
+            self._warn_unindexed(table.name, key, table.estimated_rows)
+        also = sa.true() if fitting else self.statements.unfinished
+        after: Any = None
+        while not self._must_stop("unfinished", f"{key} above {after}"):
             try:
-                keys = [row[0] for row in self._timed(statement)]
+                keys = [row[0] for row in self.pace.rows(self._key_chunk(after, fitting))]
                 if keys:
-                    only = sa.true() if fitting else self.statements.unfinished
-                    self._jobs(only, keys)
+                    self._jobs(also, keys)
             except ChunkTooSlow:
-                if self._cannot_shrink("unfinished", f"{key.key} above {after}"):
+                if not self._shrunk("unfinished", f"{key} above {after}"):
                     return
                 continue
             if not keys:
                 return
             after = keys[-1]
 
+    def _key_chunk(self, after: Any, fitting: bool) -> sa.Select[Any]:
+        key = self.statements.key
+        chunk = sa.select(key).order_by(key).limit(self.pace.chunk)
+        if fitting:
+            chunk = chunk.where(self.statements.unfinished)
+        if after is not None:
+            chunk = chunk.where(key > sa.literal(after, self.statements.key_type()))
+        return chunk
+
     def _finished(self) -> None:
-        before: tuple[Any, ...] | None = None
-        done: set[Any] = set()
-        reached: int | None = None
         waiting: list[Any] = []
+        for keys in self._ended():
+            waiting += keys
+            while len(waiting) >= self.pace.chunk:
+                part, waiting = waiting[: self.pace.chunk], waiting[self.pace.chunk :]
+                self._finished_jobs(part)
+        self._finished_jobs(waiting)
+
+    def _ended(self) -> Iterator[list[Any]]:
+        """Give the keys of jobs that ended in the window, chunk by chunk, the newest first."""
+        done: set[Any] = set()
+        before: tuple[Any, ...] | None = None
+        reached = self.captured_from
         while True:
-            reached_text = "ended before " + (iso(reached) or "now")
-            if self._out_of_time("finished", reached_text):
-                self.covered_from = max(self.cutoff, reached or self.captured_from)
-                break
+            where = f"ended before {iso(reached)}"
+            stop = self._must_stop("finished", where)
             try:
-                rows = self._timed(self._history_chunk(before))
+                rows = [] if stop else self.pace.rows(self._history_chunk(before))
             except ChunkTooSlow:
-                if self._cannot_shrink("finished", reached_text):
-                    self.covered_from = max(self.cutoff, reached or self.captured_from)
-                    break
-                continue
-            for *_, job, _seen, ended in rows:
-                if ended is not None and ended >= self.cutoff and job not in done:
-                    done.add(job)
-                    waiting.append(job)
-            times = [row[-2] for row in rows if row[-2] is not None]
-            at_end = not rows or (bool(times) and max(times) < self.cutoff)
-            while len(waiting) >= self.chunk or (at_end and waiting):
-                self._finished_jobs(waiting[: self.chunk])
-                del waiting[: self.chunk]
-            if at_end:
+                if self._shrunk("finished", where):
+                    continue
+                stop = True
+            if stop:
+                self.covered_from = max(self.cutoff, reached)
+                return
+            *_, jobs, seen, ended = list(zip(*rows, strict=True)) or [(), (), ()]
+            inside = (
+                job
+                for job, at in zip(jobs, ended, strict=True)
+                if at is not None and at >= self.cutoff
+            )
+            keys = list(dict.fromkeys(job for job in inside if job not in done))
+            done.update(keys)
+            yield keys
+            times = [at for at in seen if at is not None]
+            if not rows or (times and max(times) < self.cutoff):
                 return
             reached = min(times, default=reached)
             before = tuple(rows[-1][: len(self.statements.history_key)])
-        self._finished_jobs(waiting)
+
+    def _history_chunk(self, before: tuple[Any, ...] | None) -> sa.Select[Any]:
+        keys = self.statements.history_key
+        chunk = self.statements.history.order_by(*(key.desc() for key in keys))
+        if before is not None:
+            binds = [sa.literal(value, key.type) for value, key in zip(before, keys, strict=True)]
+            chunk = chunk.where(sa.tuple_(*keys) < sa.tuple_(*binds))
+        return chunk.limit(self.pace.chunk)
 
     def _finished_jobs(self, keys: Sequence[Any]) -> None:
         """Read jobs by key, in smaller parts if the statement is too slow."""
@@ -323,18 +272,12 @@ class _Capture:
             try:
                 self._jobs(sa.true(), part)
             except ChunkTooSlow:
-                if len(part) <= _SMALLEST_CHUNK:
+                if len(part) <= SMALLEST_CHUNK:
                     raise
                 half = len(part) // 2
                 todo += [part[:half], part[half:]]
 
-    def _history_chunk(self, before: tuple[Any, ...] | None) -> sa.Select[Any]:
-        keys = self.statements.history_key
-        chunk = self.statements.history.order_by(*(key.desc() for key in keys)).limit(self.chunk)
-        if before is not None:
-            binds = [sa.literal(value, key.type) for value, key in zip(before, keys, strict=True)]
-            chunk = chunk.where(sa.tuple_(*keys) < sa.tuple_(*binds))
-        return chunk
+    # -- rows on their way into the file ----------------------------------------------------
 
     def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> None:
         """Read jobs, whatever their state is by now, and what hangs on them."""
@@ -344,36 +287,30 @@ class _Capture:
             ids = sa.bindparam("keys", type_=ListOf(self.statements.key_type))
             statement = statement.where(listed(self.statements.key, ids))
             binds["keys"] = list(keys)
-        rows = self._timed(statement, **binds)
+        rows = self.pace.rows(statement, **binds)
         columns = statement.selected_columns.keys()
-        self._check_statuses(columns, rows)
-        self._note_moves(columns, rows)
+        self._note_statuses(columns, rows)
         self.writer.insert("jobs", *self._redacted(columns, rows))
         self.progress("jobs", len(rows))
         started = [row[0] for row in rows if row[columns.index("attempts")]]
         for table, by_job in self.statements.by_job.items():
-            found = self._timed(by_job, ids=started) if started else []
+            found = self.pace.rows(by_job, ids=started) if started else []
             self.writer.insert(table, by_job.selected_columns.keys(), found)
             self.progress(table, len(found))
 
-    def _note_moves(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        native = columns.index("native_status")
+    def _note_statuses(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+        """Count jobs that were read in another status before; refuse unknown status words."""
+        status, native = columns.index("status"), columns.index("native_status")
         for row in rows:
+            if row[status] is None:
+                raise SchemaError(
+                    f"expected only {self.source.name}'s known status words, found "
+                    f"{shown(str(row[native]))}: it is newer than this version understands"
+                )
             earlier = self.seen.setdefault(row[0], row[native])
             if earlier != row[native]:
                 self.moved += 1
                 self.seen[row[0]] = row[native]
-
-    def _check_statuses(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-        status, native = columns.index("status"), columns.index("native_status")
-        strange = {row[native] for row in rows if row[status] is None}
-        if strange:
-            from jobplaybook.units import shown
-
-            raise SchemaError(
-                f"expected only {self.source.name}'s known status words, found "
-                f"{shown(str(min(strange, key=str)))}: it is newer than this version understands"
-            )
 
     def _redacted(
         self, columns: Sequence[str], rows: Sequence[Sequence[Any]]
@@ -401,7 +338,7 @@ class _Capture:
             binds = {}
         taken = self._now()
         try:
-            rows = self._timed(vitals(self.reader.dialect), **binds)
+            rows = self.pace.rows(vitals(self.reader.dialect), **binds)
         except SourceError as error:
             self.not_read["vitals"] = str(error)
             return
@@ -409,10 +346,8 @@ class _Capture:
         self.writer.insert("vitals", columns, [(taken, *row) for row in rows])
 
     def _facts(self) -> None:
-        given = {
-            "tenant": self.options.read.tenant_path,
-            "idempotency_key": self.options.read.key_path,
-        }
+        read = self.options.read
+        given = {"tenant": read.tenant_path, "idempotency_key": read.key_path}
         facts = [
             Fact(
                 fact=fact.fact,
@@ -450,29 +385,19 @@ class _Capture:
             "warnings": json.dumps(list(self.found.warnings)),
         }
 
-    def _timed(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
-        """Run one statement; ask for less next time if it took long; rest after it."""
-        started = self.clock.monotonic()
-        rows = self.reader.rows(statement, **binds)
-        if self.clock.monotonic() - started > _SLOW_SECONDS:
-            self.chunk = max(_SMALLEST_CHUNK, self.chunk // 2)
-        if self.options.pause_seconds:
-            self.clock.sleep(self.options.pause_seconds)
-        return rows
+    # -- time -------------------------------------------------------------------------------
 
-    def _out_of_time(self, phase: str, what: str) -> bool:
-        if self.clock.monotonic() < self.deadline:
+    def _must_stop(self, phase: str, what: str) -> bool:
+        if not self.pace.is_out_of_time:
             return False
-        self.not_read[phase] = (
-            f"{what}: the budget of {self.options.budget_seconds:g} s was used up"
-        )
+        budget = self.options.budget_seconds
+        self.not_read[phase] = f"{what}: the budget of {budget:g} s was used up"
         return True
 
-    def _cannot_shrink(self, phase: str, what: str) -> bool:
-        if self.chunk <= _SMALLEST_CHUNK:
-            self.not_read[phase] = f"{what}: even {_SMALLEST_CHUNK} rows took longer than 5 s"
+    def _shrunk(self, phase: str, what: str) -> bool:
+        if self.pace.shrink():
             return True
-        self.chunk = max(_SMALLEST_CHUNK, self.chunk // 4)
+        self.not_read[phase] = f"{what}: even {SMALLEST_CHUNK} rows took longer than 5 s"
         return False
 
     def _warn_unindexed(self, table: str, column: str, estimated: int) -> None:
@@ -480,9 +405,6 @@ class _Capture:
         self.warnings.append(
             f"{table} ({size}) has no index that starts with {column}: every chunk scans the table"
         )
-
-    def _key_type(self) -> sa.types.TypeEngine[Any]:
-        return self.statements.key_type()
 
     def _stamp(self) -> int | None:
         """Return the moment that stands in for the database's clock, if one does."""
@@ -496,15 +418,3 @@ class _Capture:
 
     def _now(self) -> int:
         return self._clock() if self.stamp is None else self.stamp
-
-
-_COUNTED = (
-    "jobs",
-    "attempts",
-    "effects",
-    "outbox",
-    "deliveries",
-    "workers",
-    "windows",
-    "queues",
-)

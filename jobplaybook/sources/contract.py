@@ -100,7 +100,7 @@ def _jobs(options: ReadOptions) -> sa.Select[Any]:
     columns["native_status"] = job.status
     columns["read_at"] = database_clock()
     if options.lease_seconds is not None:
-        lease = sa.literal_column(str(int(options.lease_seconds * MICROS)))
+        lease: ColumnElement[int] = sa.literal_column(str(int(options.lease_seconds * MICROS)))
         is_running = job.status == words(Status.PROCESSING)[0]
         columns["locked_until"] = sa.case((is_running, micros(job.claimed_at) + lease))
     return sa.select(job.id.label("key"), *_labelled(columns))

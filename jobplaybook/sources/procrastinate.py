@@ -94,8 +94,17 @@ class Procrastinate(Source):
     versions = (("3.x", "run"),)
     signature: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "procrastinate_jobs": (
-            "id queue_name task_name priority lock queueing_lock args status scheduled_at worker_id"
-        ).split(),  # type: ignore[dict-item]
+            "id",
+            "queue_name",
+            "task_name",
+            "priority",
+            "lock",
+            "queueing_lock",
+            "args",
+            "status",
+            "scheduled_at",
+            "worker_id",
+        ),
         "procrastinate_events": ("id", "job_id", "type", "at"),
         "procrastinate_workers": ("id", "last_heartbeat"),
     }
@@ -128,8 +137,9 @@ class Procrastinate(Source):
         if not ids or not owners:
             return None
         prefix = "" if schema == "public" else '"' + schema.replace('"', '""') + '".'
+        # Printed for a person; every value in it is a number that was read as one.
         return (
-            f"SELECT {prefix}procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL)"
+            f"SELECT {prefix}procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL)"  # noqa: S608
             f" FROM {prefix}procrastinate_jobs"
             f" WHERE status = 'doing' AND worker_id IN ({owners})"
             f" AND id IN ({', '.join(map(str, sorted(ids)))});"
@@ -249,15 +259,18 @@ def _history(event: Any) -> sa.Select[Any]:
 def _attempts(tables: _Tables) -> sa.Select[Any]:
     job, event = tables.jobs.c, tables.events.c
     ids = sa.bindparam("ids", type_=ListOf(sa.BigInteger))
-    order = {"partition_by": event.job_id, "order_by": event.id}
     steps = (
         sa.select(
             event.job_id,
             event.type,
             event.at,
             event.id,
-            sa.func.lead(event.at).over(**order).label("next_at"),
-            sa.func.lead(sa.cast(event.type, sa.Text)).over(**order).label("next_type"),
+            sa.func.lead(event.at)
+            .over(partition_by=event.job_id, order_by=event.id)
+            .label("next_at"),
+            sa.func.lead(sa.cast(event.type, sa.Text))
+            .over(partition_by=event.job_id, order_by=event.id)
+            .label("next_type"),
         )
         .where(listed(event.job_id, ids), _is(event.type, "started", *_OUTCOME))
         .subquery("steps")

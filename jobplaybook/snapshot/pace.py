@@ -1,0 +1,56 @@
+"""The pace of a capture: one budget, chunks that shrink when they are slow, rests in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from jobplaybook.clock import Clock
+from jobplaybook.connect import Reader
+from jobplaybook.snapshot.options import CaptureOptions
+
+SMALLEST_CHUNK = 100
+SLOW_SECONDS = 1.0
+"""A chunk's snapshot holds back vacuum while it is open: past this, the next one is halved."""
+
+
+class Pace:
+    """Reads statement by statement, so that the queue does not notice.
+
+    Parameters
+    ----------
+    reader : Reader
+        Runs each statement in a transaction of its own.
+    clock : Clock
+        Measures the budget and takes the rests.
+    options : CaptureOptions
+        Budget, chunk and pause.
+    """
+
+    def __init__(self, reader: Reader, clock: Clock, options: CaptureOptions) -> None:
+        self._reader, self._clock, self._options = reader, clock, options
+        self._deadline = clock.monotonic() + options.budget_seconds
+        self.chunk = options.chunk
+
+    def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
+        """Run one statement; ask for less next time if it took long; rest after it."""
+        started = self._clock.monotonic()
+        rows = self._reader.rows(statement, **binds)
+        if self._clock.monotonic() - started > SLOW_SECONDS:
+            self.shrink(2)
+        if self._options.pause_seconds:
+            self._clock.sleep(self._options.pause_seconds)
+        return rows
+
+    def shrink(self, divisor: int = 4) -> bool:
+        """Ask for less from now on; False where the chunk is as small as it gets."""
+        if self.chunk <= SMALLEST_CHUNK:
+            return False
+        self.chunk = max(SMALLEST_CHUNK, self.chunk // divisor)
+        return True
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the budget is used up."""
+        return self._clock.monotonic() >= self._deadline
