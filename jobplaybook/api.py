@@ -10,7 +10,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +18,20 @@ from jobplaybook import __version__
 from jobplaybook.clock import SystemClock
 from jobplaybook.connect import Target, open_reader, resolve
 from jobplaybook.errors import InputError
-from jobplaybook.queries import lookup
 from jobplaybook.reading import read_situation
 from jobplaybook.snapshot.capture import capture_to
 from jobplaybook.snapshot.file import Snapshot, opened
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
-from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_key, read_or_create_key
+from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_or_create_key
 from jobplaybook.sources import SOURCES
 from jobplaybook.sources.base import ReadOptions, Source
+from jobplaybook.tickets import Found, look_up
 from jobplaybook.units import iso, parse_time, shown
 from jobplaybook.verdict import Triage, judge
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-MAX_FOUND = 100
 _SILENT: Progress = lambda table, rows: None  # noqa: E731
 Warn = Callable[[str], None]
 
@@ -261,45 +260,6 @@ def _advice(snapshot: Snapshot, situation: Any) -> str | None:
     return source.advice(owned, situation.source_schema) if owned else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FoundJob:
-    """One job that a ticket may be about; ages in seconds, None where the time is unknown."""
-
-    id: str
-    job_type: str | None
-    queue: str | None
-    status: str
-    state: str
-    layer: str
-    age_seconds: float | None
-    in_state_seconds: float | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
-    """The answer of `find`: how many jobs match, and the newest of them."""
-
-    by: str
-    total: int
-    jobs: tuple[FoundJob, ...]
-    looked_through: str
-    warnings: tuple[str, ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON document of ``jobplaybook find``."""
-        return {
-            "by": self.by,
-            "total": self.total,
-            "jobs": [job.to_json() for job in self.jobs],
-            "looked_through": self.looked_through,
-            "warnings": list(self.warnings),
-        }
-
-
 def find(
     source: str | Snapshot,
     *,
@@ -335,35 +295,11 @@ def find(
     with open_snapshot(
         source, options=options, keep=keep, key_file=key_file, progress=progress
     ) as snapshot:
-        asked = _as_stored(snapshot, by, value, key_file)
         at = _moment(now)
-        statement = lookup.found(by, asked, snapshot.captured_at if at is None else at)
-        rows = snapshot.rows(statement)
-        names = statement.selected_columns.keys()
-        window = f"unfinished jobs and those that ended since {snapshot.meta.get('window_from')}"
-        return Found(
-            by=by,
-            total=len(rows),
-            jobs=tuple(FoundJob(**dict(zip(names, row, strict=True))) for row in rows[:MAX_FOUND]),
-            looked_through=window,
-            warnings=tuple(snapshot.notes),
+        key = None if key_file is None else Path(key_file)
+        return look_up(
+            snapshot, by, value, now=snapshot.captured_at if at is None else at, key_file=key
         )
-
-
-def _as_stored(snapshot: Snapshot, by: str, value: str, key_file: str | Path | None) -> str:
-    key_id = snapshot.meta.get("key_id")
-    if by not in ("key", "tenant") or not key_id:
-        return value
-    redactor = snapshot.redactor
-    if redactor is None:
-        path = Path(key_file) if key_file is not None else snapshot.path.parent / KEY_FILE
-        redactor = Redactor(read_key(path))
-    if redactor.key_id != key_id:
-        raise InputError(
-            f"expected the key {shown(key_id)} that this snapshot was hashed with, found another: "
-            "name its file with --key-file"
-        )
-    return redactor.hashed(value) or value
 
 
 def field_path(text: str | None) -> tuple[str, ...]:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from operator import itemgetter
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +22,16 @@ from jobplaybook.clock import Clock
 from jobplaybook.connect import ChunkTooSlow, Reader
 from jobplaybook.dialects import SUPERUSER, ListOf, catalogue, database_clock, listed, vitals
 from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
-from jobplaybook.model import Fact, Quality
 from jobplaybook.snapshot.file import SnapshotWriter, writing
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
-from jobplaybook.snapshot.pace import SMALLEST_CHUNK, Pace
-from jobplaybook.snapshot.redact import HASHED_COLUMNS, Redactor, key_shape
+from jobplaybook.snapshot.pace import SMALLEST_CHUNK, Pace, read_ahead
+from jobplaybook.snapshot.redact import Redactor, stamped
 from jobplaybook.sources.base import Catalog, Detected, Source, choose
-from jobplaybook.tables import SCHEMA_VERSION
+from jobplaybook.tables import SCHEMA_VERSION, metadata
 from jobplaybook.units import MICROS, iso, shown
 
 _SMALL_LIMIT = 100_000
-_COUNTED = (
-    "jobs",
-    "attempts",
-    "effects",
-    "outbox",
-    "deliveries",
-    "workers",
-    "windows",
-    "queues",
-)
+_UNCOUNTED = ("meta", "facts", "vitals")
 
 
 def detect(
@@ -82,6 +73,15 @@ def capture_to(
         job.check_privileges()
         job.read()
         return job.finish(tool_version)
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Jobs that were read, and the rows that hang on them by canonical table."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+    by_job: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
 
 
 class _Capture:
@@ -128,10 +128,10 @@ class _Capture:
 
     def read(self) -> None:
         """Read everything, in the order that keeps a moving job from being lost."""
-        self._running()
+        self._write(self._running())
         self._small()
-        self._unfinished()
-        self._finished()
+        for batch in read_ahead(chain(self._unfinished(), self._finished())):
+            self._write(batch)
         if self.options.take_vitals:
             self._vitals()
 
@@ -139,7 +139,11 @@ class _Capture:
         """Write facts and meta, put the file in place and report."""
         captured_to = self._now()
         self._facts()
-        counts = {table: sum(self.writer.count(table).values()) for table in _COUNTED}
+        counts = {
+            table.name: sum(self.writer.count(table.name).values())
+            for table in metadata.tables.values()
+            if table.name not in _UNCOUNTED
+        }
         by_status = self.writer.count("jobs", "native_status")
         if not counts["jobs"]:
             self.warnings.append(
@@ -162,12 +166,13 @@ class _Capture:
 
     # -- the phases, in their order ---------------------------------------------------------
 
-    def _running(self) -> None:
+    def _running(self) -> _Batch:
         try:
-            self._jobs(self.statements.running)
+            return self._jobs(self.statements.running)
         except ChunkTooSlow:
             # The unfinished are read in chunks next, heartbeats and clock in each statement too.
             self.warnings.append("the running jobs were too many to read in one statement")
+            return _Batch((), ())
 
     def _small(self) -> None:
         for table, statement in self.statements.small.items():
@@ -184,7 +189,7 @@ class _Capture:
             self.writer.insert(table, columns[:place] + columns[place + 1 :], kept)
             self.progress(table, len(rows))
 
-    def _unfinished(self) -> None:
+    def _unfinished(self) -> Iterator[_Batch]:
         table, key = self.found.tables[self.source.job_table], str(self.statements.key.key)
         # An index of the unfinished alone makes chunks of them; without one, every key is walked
         # in chunks, so that no statement examines more rows than a chunk has.
@@ -196,14 +201,14 @@ class _Capture:
         while not self._must_stop("unfinished", f"{key} above {after}"):
             try:
                 keys = [row[0] for row in self.pace.rows(self._key_chunk(after, fitting))]
-                if keys:
-                    self._jobs(also, keys)
+                batch = self._jobs(also, keys) if keys else None
             except ChunkTooSlow:
                 if not self._shrunk("unfinished", f"{key} above {after}"):
                     return
                 continue
-            if not keys:
+            if batch is None:
                 return
+            yield batch
             after = keys[-1]
 
     def _key_chunk(self, after: Any, fitting: bool) -> sa.Select[Any]:
@@ -215,14 +220,14 @@ class _Capture:
             chunk = chunk.where(key > sa.literal(after, self.statements.key_type()))
         return chunk
 
-    def _finished(self) -> None:
+    def _finished(self) -> Iterator[_Batch]:
         waiting: list[Any] = []
         for keys in self._ended():
             waiting += keys
             while len(waiting) >= self.pace.chunk:
                 part, waiting = waiting[: self.pace.chunk], waiting[self.pace.chunk :]
-                self._finished_jobs(part)
-        self._finished_jobs(waiting)
+                yield from self._finished_jobs(part)
+        yield from self._finished_jobs(waiting)
 
     def _ended(self) -> Iterator[list[Any]]:
         """Give the keys of jobs that ended in the window, chunk by chunk, the newest first."""
@@ -264,22 +269,22 @@ class _Capture:
             chunk = chunk.where(sa.tuple_(*keys) < sa.tuple_(*binds))
         return chunk.limit(self.pace.chunk)
 
-    def _finished_jobs(self, keys: Sequence[Any]) -> None:
+    def _finished_jobs(self, keys: Sequence[Any]) -> Iterator[_Batch]:
         """Read jobs by key, in smaller parts if the statement is too slow."""
         todo = [list(keys)] if keys else []
         while todo:
             part = todo.pop()
             try:
-                self._jobs(sa.true(), part)
+                batch = self._jobs(sa.true(), part)
             except ChunkTooSlow:
                 if len(part) <= SMALLEST_CHUNK:
                     raise
                 half = len(part) // 2
                 todo += [part[:half], part[half:]]
+            else:
+                yield batch
 
-    # -- rows on their way into the file ----------------------------------------------------
-
-    def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> None:
+    def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> _Batch:
         """Read jobs, whatever their state is by now, and what hangs on them."""
         statement = self.statements.jobs.where(condition)
         binds: dict[str, Any] = {}
@@ -288,15 +293,25 @@ class _Capture:
             statement = statement.where(listed(self.statements.key, ids))
             binds["keys"] = list(keys)
         rows = self.pace.rows(statement, **binds)
-        columns = statement.selected_columns.keys()
-        self._note_statuses(columns, rows)
-        self.writer.insert("jobs", *self._redacted(columns, rows))
-        self.progress("jobs", len(rows))
-        started = [row[0] for row in rows if row[columns.index("attempts")]]
-        for table, by_job in self.statements.by_job.items():
-            found = self.pace.rows(by_job, ids=started) if started else []
-            self.writer.insert(table, by_job.selected_columns.keys(), found)
-            self.progress(table, len(found))
+        batch = _Batch(statement.selected_columns.keys(), rows)
+        place = batch.columns.index("attempts")
+        started = [row[0] for row in rows if row[place]]
+        for table, by_job in self.statements.by_job.items() if started else ():
+            batch.by_job[table] = self.pace.rows(by_job, ids=started)
+        return batch
+
+    # -- rows on their way into the file ----------------------------------------------------
+
+    def _write(self, batch: _Batch) -> None:
+        if batch.rows:
+            self._note_statuses(batch.columns, batch.rows)
+            hidden = self.redactor.rows(batch.columns[1:], (row[1:] for row in batch.rows))
+            self.writer.insert("jobs", *stamped(*hidden, self.stamp))
+            self.progress("jobs", len(batch.rows))
+        for table, rows in batch.by_job.items():
+            columns = self.statements.by_job[table].selected_columns.keys()
+            self.writer.insert(table, columns, rows)
+            self.progress(table, len(rows))
 
     def _note_statuses(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Count jobs that were read in another status before; refuse unknown status words."""
@@ -312,26 +327,6 @@ class _Capture:
                 self.moved += 1
                 self.seen[row[0]] = row[native]
 
-    def _redacted(
-        self, columns: Sequence[str], rows: Sequence[Sequence[Any]]
-    ) -> tuple[list[str], list[list[Any]]]:
-        """Drop the native key, hash what names people, stamp ``read_at`` where now is given."""
-        names = [*columns[1:], "key_shape"]
-        hide = [names.index(name) for name in HASHED_COLUMNS if name in names]
-        key = names.index("idempotency_key") if "idempotency_key" in names else None
-        stamp = names.index("read_at") if self.stamp is not None else None
-        hashed, out = self.redactor.hashed, []
-        for row in rows:
-            new = list(row[1:])
-            new.append(key_shape(new[key]) if key is not None else None)
-            for place in hide:
-                new[place] = hashed(new[place])
-            if stamp is not None:
-                new[stamp] = self.stamp
-            out.append(new)
-        out.sort(key=itemgetter(0))  # rows in key order are inserted a quarter faster
-        return names, out
-
     def _vitals(self) -> None:
         binds = {"schema": self.found.schema, "names": sorted(self.found.tables)}
         if self.reader.dialect == "sqlite":
@@ -346,19 +341,7 @@ class _Capture:
         self.writer.insert("vitals", columns, [(taken, *row) for row in rows])
 
     def _facts(self) -> None:
-        read = self.options.read
-        given = {"tenant": read.tenant_path, "idempotency_key": read.key_path}
-        facts = [
-            Fact(
-                fact=fact.fact,
-                state=fact.state,
-                quality=Quality.EXACT,
-                note="read from the payload at " + ".".join(given[fact.fact]),
-            )
-            if given.get(fact.fact)
-            else fact
-            for fact in self.source.facts
-        ]
+        facts = self.source.facts_with(self.options.read)
         rows = [(fact.fact, fact.state, fact.quality.word, fact.note) for fact in facts]
         self.writer.insert("facts", ("fact", "state", "quality", "note"), rows)
 

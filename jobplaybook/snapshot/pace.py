@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from jobplaybook.clock import Clock
 from jobplaybook.connect import Reader
 from jobplaybook.snapshot.options import CaptureOptions
+
+T = TypeVar("T")
 
 SMALLEST_CHUNK = 100
 SLOW_SECONDS = 1.0
@@ -54,3 +58,16 @@ class Pace:
     def is_out_of_time(self) -> bool:
         """Whether the budget is used up."""
         return self._clock.monotonic() >= self._deadline
+
+
+def read_ahead(items: Iterator[T]) -> Iterator[T]:
+    """Give the items of an iterator, reading the next one while the last is worked on.
+
+    The database then works while the file is written, as it would for a single long COPY. Only
+    one thread ever touches the iterator; its errors come out here.
+    """
+    with ThreadPoolExecutor(1) as reading:
+        coming = reading.submit(next, items, None)
+        while (item := coming.result()) is not None:
+            coming = reading.submit(next, items, None)
+            yield item

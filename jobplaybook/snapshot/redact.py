@@ -6,7 +6,10 @@ import hmac
 import os
 import re
 import secrets
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from pathlib import Path
+from typing import Any
 
 from jobplaybook.errors import InputError
 from jobplaybook.units import shown
@@ -61,12 +64,43 @@ class Redactor:
                 self._known[text] = found
         return found
 
+    def rows(
+        self, columns: Sequence[str], rows: Iterable[Sequence[Any]]
+    ) -> tuple[list[str], list[list[Any]]]:
+        """Return rows of ``jobs`` with what names people hashed, and the keys' shapes noted.
+
+        The rows come back in the order of their first column, the id: that is how they are
+        inserted fastest.
+        """
+        names = [*columns, "key_shape"]
+        hide = [names.index(name) for name in HASHED_COLUMNS if name in names]
+        key = names.index("idempotency_key") if "idempotency_key" in names else None
+        hashed, out = self.hashed, []
+        for row in rows:
+            new = [*row, None if key is None else key_shape(row[key])]
+            for place in hide:
+                new[place] = hashed(new[place])
+            out.append(new)
+        out.sort(key=itemgetter(0))
+        return names, out
+
     def _digest(self, text: str) -> str:
         assert self._keyed is not None, "only called with a key"
         # The key is prepared once: a copy of the keyed state is a third cheaper per text.
         state = self._keyed.copy()
         state.update(text.encode())
         return state.hexdigest()[:_DIGEST_LENGTH]
+
+
+def stamped(
+    columns: Sequence[str], rows: list[list[Any]], read_at: int | None
+) -> tuple[Sequence[str], list[list[Any]]]:
+    """Return the rows as read at one given moment; unchanged where none is given."""
+    if read_at is not None:
+        place = columns.index("read_at")
+        for row in rows:
+            row[place] = read_at
+    return columns, rows
 
 
 def key_shape(text: str | None) -> str | None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook.errors import InputError, SchemaError
-from jobplaybook.model import Fact
+from jobplaybook.model import Fact, Quality
 from jobplaybook.units import shown
 
 
@@ -230,6 +230,20 @@ class Source(ABC):
             if info.row_security:
                 said.append(f"row security is active on {name}: rows may be hidden from this role")
         return tuple(said)
+
+    def facts_with(self, options: ReadOptions) -> list[Fact]:
+        """Return the facts, with those that the user's payload paths make exact."""
+        given = {"tenant": options.tenant_path, "idempotency_key": options.key_path}
+        return [
+            replace(
+                fact,
+                quality=Quality.EXACT,
+                note="read from the payload at " + ".".join(given[fact.fact]),
+            )
+            if given.get(fact.fact)
+            else fact
+            for fact in self.facts
+        ]
 
     @abstractmethod
     def statements(self, found: Detected, options: ReadOptions) -> Statements:

@@ -64,6 +64,10 @@ class Contract(Source):
         """Return our job table; in SQLite anybody's table may be named jobs."""
         return [table for table in super().candidates(catalog) if "fencing_token" in table.columns]
 
+    def facts_with(self, options: ReadOptions) -> list[Fact]:
+        """Return the facts: tenant and key have columns of their own, no payload is read."""
+        return list(self.facts)
+
     def statements(self, found: Detected, options: ReadOptions) -> Statements:
         """Return the canonical SELECTs; see `Statements`."""
         job = canonical.jobs.c

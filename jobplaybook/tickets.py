@@ -1,0 +1,93 @@
+"""Which jobs a ticket is about: an id, key, tenant, provider id or delivery, as it was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jobplaybook.errors import InputError
+from jobplaybook.queries import lookup
+from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_key
+from jobplaybook.units import shown
+
+MAX_FOUND = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundJob:
+    """One job that a ticket may be about; ages in seconds, None where the time is unknown."""
+
+    id: str
+    job_type: str | None
+    queue: str | None
+    status: str
+    state: str
+    layer: str
+    age_seconds: float | None
+    in_state_seconds: float | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """The answer of `find`: how many jobs match, and the newest of them."""
+
+    by: str
+    total: int
+    jobs: tuple[FoundJob, ...]
+    looked_through: str
+    warnings: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON document of ``jobplaybook find``."""
+        return {
+            "by": self.by,
+            "total": self.total,
+            "jobs": [job.to_json() for job in self.jobs],
+            "looked_through": self.looked_through,
+            "warnings": list(self.warnings),
+        }
+
+
+def look_up(
+    snapshot: Snapshot, by: str, value: str, *, now: int, key_file: Path | None = None
+) -> Found:
+    """Return the jobs that match, the newest first and at most `MAX_FOUND` of them.
+
+    Raises
+    ------
+    InputError
+        If the snapshot holds hashes and their key is missing or another one.
+    """
+    statement = lookup.found(by, _as_stored(snapshot, by, value, key_file), now)
+    rows = snapshot.rows(statement)
+    names = statement.selected_columns.keys()
+    return Found(
+        by=by,
+        total=len(rows),
+        jobs=tuple(FoundJob(**dict(zip(names, row, strict=True))) for row in rows[:MAX_FOUND]),
+        looked_through="unfinished jobs and those that ended since "
+        + snapshot.meta.get("window_from", "unknown"),
+        warnings=tuple(snapshot.notes),
+    )
+
+
+def _as_stored(snapshot: Snapshot, by: str, value: str, key_file: Path | None) -> str:
+    key_id = snapshot.meta.get("key_id")
+    if by not in ("key", "tenant") or not key_id:
+        return value
+    redactor = snapshot.redactor
+    if redactor is None:
+        path = key_file or snapshot.path.parent / KEY_FILE
+        redactor = Redactor(read_key(path))
+    if redactor.key_id != key_id:
+        raise InputError(
+            f"expected the key {shown(key_id)} that this snapshot was hashed with, found another: "
+            "name its file with --key-file"
+        )
+    return redactor.hashed(value) or value
