@@ -195,7 +195,14 @@ class _Capture:
         # in chunks, so that no statement examines more rows than a chunk has.
         fitting = key in table.partly_indexed
         if not fitting and key not in table.indexed:
-            self._warn_unindexed(table.name, key, table.estimated_rows)
+            size = (
+                f"about {table.estimated_rows:,} rows"
+                if table.estimated_rows >= 0
+                else "never analysed"
+            )
+            self.warnings.append(
+                f"{table.name} ({size}) has no index that starts with {key}: every chunk scans it"
+            )
         also = sa.true() if fitting else self.statements.unfinished
         after: Any = None
         while not self._must_stop("unfinished", f"{key} above {after}"):
@@ -382,12 +389,6 @@ class _Capture:
             return True
         self.not_read[phase] = f"{what}: even {SMALLEST_CHUNK} rows took longer than 5 s"
         return False
-
-    def _warn_unindexed(self, table: str, column: str, estimated: int) -> None:
-        size = f"about {estimated:,} rows" if estimated >= 0 else "never analysed"
-        self.warnings.append(
-            f"{table} ({size}) has no index that starts with {column}: every chunk scans the table"
-        )
 
     def _stamp(self) -> int | None:
         """Return the moment that stands in for the database's clock, if one does."""
