@@ -14,8 +14,8 @@ from jobplaybook.errors import InputError
 MICROS = 1_000_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
-_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|min|m|h|d)", re.ASCII)
-_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?)(k|M)?/(s|m|min|h|d)", re.ASCII)
+_DURATION = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(ms|s|min|m|h|d)", re.ASCII)
+_RATE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?)(k|M)?/(s|m|min|h|d)", re.ASCII)
 
 
 def parse_duration(text: str) -> float:
@@ -84,12 +84,10 @@ def parse_time(text: str) -> int:
         raise InputError(
             f"expected a time with its offset, found {shown(text)}: end it with Z for UTC"
         )
-    try:
-        return to_micros(moment)
-    except OverflowError:
-        raise InputError(
-            f"expected a time of this era, found {shown(text)}: it has no UTC form"
-        ) from None
+    micros = to_micros(moment)
+    if iso(micros) is None:
+        raise InputError(f"expected a time of this era, found {shown(text)}: it has no UTC form")
+    return micros
 
 
 def to_micros(moment: datetime) -> int:
