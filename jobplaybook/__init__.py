@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         find,
         open_snapshot,
         read_options,
+        run_notebook,
         runbook_path,
         sample_path,
         sources,
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         UnsafeAction,
     )
     from jobplaybook.estimates import estimate_drain
+    from jobplaybook.frames import flow, oldest_age, standing
+    from jobplaybook.notebooks import notebook_result
 
 __version__ = "0.1.0"
 
@@ -40,11 +43,16 @@ _WHERE = {
     "capture": "api",
     "estimate_drain": "estimates",
     "find": "api",
+    "flow": "frames",
+    "notebook_result": "notebooks",
+    "oldest_age": "frames",
     "open_snapshot": "api",
     "read_options": "api",
+    "run_notebook": "api",
     "runbook_path": "api",
     "sample_path": "api",
     "sources": "api",
+    "standing": "frames",
     "triage": "api",
 }
 
@@ -58,11 +66,16 @@ __all__ = [
     "capture",
     "estimate_drain",
     "find",
+    "flow",
+    "notebook_result",
+    "oldest_age",
     "open_snapshot",
     "read_options",
+    "run_notebook",
     "runbook_path",
     "sample_path",
     "sources",
+    "standing",
     "triage",
 ]
 

@@ -8,21 +8,23 @@ PostgreSQL URL; or a `Snapshot` that is open already.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobplaybook import __version__
+from jobplaybook.bundled import bundled_path
 from jobplaybook.clock import SystemClock
 from jobplaybook.connect import Target, open_reader, resolve
 from jobplaybook.errors import InputError
+from jobplaybook.notebooks import RunResult, execute, plan_run
 from jobplaybook.reading import read_situation
 from jobplaybook.snapshot.capture import capture_to
 from jobplaybook.snapshot.file import Snapshot, opened
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
-from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_or_create_key
+from jobplaybook.snapshot.redact import KEY_FILE, Redactor, keep_key, read_or_make_key
 from jobplaybook.sources import SOURCES
 from jobplaybook.sources.base import ReadOptions, Source
 from jobplaybook.tickets import Found, look_up
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 _SILENT: Progress = lambda table, rows: None  # noqa: E731
-Warn = Callable[[str], None]
 
 
 def sources() -> list[dict[str, Any]]:
@@ -100,16 +101,22 @@ def capture(
             f"expected a live database to capture, found the snapshot {shown(target.label)}"
         )
     path = Path(out)
-    redactor = Redactor(None if keep_text else _key(key_file, path.parent))
-    return _capture(target, path, options or CaptureOptions(), redactor, progress)
+    if keep_text:
+        return _capture(target, path, options or CaptureOptions(), Redactor(None), progress)
+    with _hashing(key_file, path.parent) as redactor:
+        return _capture(target, path, options or CaptureOptions(), redactor, progress)
 
 
-def _key(key_file: str | Path | None, folder: Path) -> bytes:
-    if key_file is not None:
-        return read_or_create_key(Path(key_file))
-    if not folder.is_dir():
+@contextmanager
+def _hashing(key_file: str | Path | None, folder: Path) -> Iterator[Redactor]:
+    """Give what hashes tenants and keys; a new key is kept once the work with it is done."""
+    if key_file is None and not folder.is_dir():
         raise InputError(f"expected the folder {shown(str(folder), 200)} to exist: make it first")
-    return read_or_create_key(folder / KEY_FILE)
+    path = folder / KEY_FILE if key_file is None else Path(key_file)
+    key, is_new = read_or_make_key(path)
+    yield Redactor(key)
+    if is_new:
+        keep_key(path, key)
 
 
 def _capture(
@@ -177,9 +184,9 @@ def open_snapshot(
         return
     with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
         path = Path(keep) if keep is not None else Path(folder) / "live.db"
-        redactor = Redactor(_key(key_file, path.parent))
         judging = replace(options or CaptureOptions(), look_ahead=False)
-        report = _capture(target, path, judging, redactor, progress)
+        with _hashing(key_file, path.parent) as redactor:
+            report = _capture(target, path, judging, redactor, progress)
         with opened(path, target.label) as snapshot:
             yield replace(snapshot, notes=report.warnings, redactor=redactor)
 
@@ -302,6 +309,54 @@ def find(
         )
 
 
+def run_notebook(
+    notebook: str | Path,
+    source: str | Snapshot = "sample",
+    *,
+    output: str | Path,
+    parameters: Mapping[str, Any] | None = None,
+    html: str | Path | None = None,
+    cell_seconds: float = 600.0,
+    options: CaptureOptions | None = None,
+    keep: str | Path | None = None,
+    key_file: str | Path | None = None,
+    progress: Progress = _SILENT,
+) -> RunResult:
+    """Run a notebook without a browser; its result is written beside it.
+
+    Parameters
+    ----------
+    notebook : str or Path
+        A bundled one by its name or number (``00-start-here``, ``00``), or a file.
+    source : str or Snapshot
+        What it reads; a live one is captured once, and the notebook gets the snapshot.
+    output, html : str or Path
+        The executed notebook, ``OUT.ipynb``, and the report; ``OUT.result.json`` comes with them.
+    parameters : Mapping, optional
+        Values of its parameters; text is read in the type of the default.
+    cell_seconds : float
+        A cell that runs longer ends the run.
+
+    Raises
+    ------
+    JobPlaybookError
+        As `open_snapshot`, and for what `jobplaybook.notebooks.plan_run` refuses.
+    """
+    plan = plan_run(notebook, parameters=parameters or {}, output=output, html=html)
+    asked = plan.window(options or CaptureOptions())
+    how: dict[str, Any] = {"keep": keep, "key_file": key_file, "progress": progress}
+    with open_snapshot(source, options=asked, **how) as snapshot:
+        return execute(
+            plan,
+            snapshot,
+            source=source,
+            kept=keep is not None,
+            cell_seconds=cell_seconds,
+            clock=SystemClock(),
+            tool_version=__version__,
+        )
+
+
 def field_path(text: str | None) -> tuple[str, ...]:
     """Return a payload path such as ``args.tenant`` as its steps; nothing for None.
 
@@ -324,15 +379,11 @@ def read_options(
 
 def sample_path(name: str = "killed") -> Path:
     """Return the path of a bundled snapshot: ``killed`` (the incident) or ``healthy``."""
-    from jobplaybook.bundled import bundled_path
-
     return bundled_path(f"sample_data/{name}.db")
 
 
 def runbook_path(code: str) -> Path:
     """Return the path of a finding's runbook."""
-    from jobplaybook.bundled import bundled_path
-
     return bundled_path(f"runbooks/{code}.md")
 
 
@@ -341,6 +392,7 @@ __all__: Sequence[str] = (
     "find",
     "open_snapshot",
     "read_options",
+    "run_notebook",
     "runbook_path",
     "sample_path",
     "sources",

@@ -135,31 +135,34 @@ def _normalised(value: str, *, label: str) -> str:
     conninfo = f"postgresql://{match[2]}" if match else value
     if not match and "=" not in value:
         raise InputError(f"expected {label} to hold a PostgreSQL URL or key=value pairs")
-    if match and _authority(match[2]).count("@") > 1:
-        raise InputError(f"{label} has more than one @ before its host: write @ as %40 in it")
     try:
-        conninfo_to_dict(conninfo)
+        port = str(conninfo_to_dict(conninfo).get("port") or "")
     except (psycopg.Error, UnicodeError, ValueError):
+        port = "unreadable"
+    if (match and _is_misread(match[2])) or not re.fullmatch(r"[0-9,]*", port, re.ASCII):
         raise InputError(
             f"{label} is no connection string that PostgreSQL's client can read: in a password "
             "write % as %25, @ as %40, / as %2F, : as %3A, # as %23, ? as %3F"
-        ) from None
+        )
     return conninfo
 
 
-def _authority(rest: str) -> str:
-    return re.split(r"[/?#]", rest, maxsplit=1)[0]
+def _is_misread(rest: str) -> bool:
+    """Whether libpq would take a part of an unescaped password for the host or the database."""
+    login, at, after = rest.partition("@")
+    beyond = after if at and "/" not in login else rest
+    return "@" in beyond.partition("?")[0]
 
 
 def _from_file(source: str, *, label: str = "") -> Target:
     path = Path(source)
     try:
+        if path.is_dir():
+            raise InputError(f"expected a snapshot file, found a folder: {shown(source, 200)}")
+        if not path.is_file():  # a pipe would be waited for, for ever
+            raise ValueError
         with path.open("rb") as file:
             head = file.read(100)
-    except IsADirectoryError:
-        raise InputError(
-            f"expected a snapshot file, found a folder: {shown(source, 200)}"
-        ) from None
     except (OSError, ValueError):
         raise InputError(
             f"expected sample, env:NAME, service=NAME, a URL or a readable file, found "
@@ -262,7 +265,10 @@ def create_sqlite(path: Path) -> sqlite3.Connection:
 def open_sqlite_readonly(path: Path, *, immutable: bool) -> sqlite3.Connection:
     """Open a SQLite file that may be hostile: nothing in it is run, nothing can be written."""
     uri = path.absolute().as_uri() + "?mode=ro" + ("&immutable=1" if immutable else "")
-    connection = sqlite3.connect(uri, uri=True, timeout=0.2, isolation_level=None)
+    # A capture reads in a thread of its own; there too only one thread uses it at a time.
+    connection = sqlite3.connect(
+        uri, uri=True, timeout=0.2, isolation_level=None, check_same_thread=False
+    )
     connection.execute("PRAGMA trusted_schema = OFF")
     connection.execute("PRAGMA query_only = ON")
     connection.execute("PRAGMA cell_size_check = ON")
@@ -306,6 +312,10 @@ def _postgresql(target: Target) -> psycopg.Connection[Any]:
             make_conninfo(target.conninfo, **extra), autocommit=True, prepare_threshold=None
         )
     except psycopg.OperationalError as error:
+        if "definition of service" in str(error) or "service file" in str(error):
+            raise InputError(
+                f"{target.label}: expected it in the service file, found no such service"
+            ) from None
         raise SourceError(f"{target.label}: {_connect_reason(str(error))}") from None
     except (psycopg.Error, UnicodeError, ValueError):
         raise InputError(f"{target.label}: the connection string cannot be used") from None
@@ -327,7 +337,6 @@ def _connect_reason(text: str) -> str:
         ("failed to resolve host", "the host name is unknown"),
         ("timeout", f"no answer within {_CONNECT_SECONDS} s"),
         ("No such file", "there is no server at that socket folder"),
-        ("definition of service", "the service is not in the service file"),
         ("SSL", "the encrypted connection could not be made"),
     )
     for mark, reason in reasons:
@@ -342,6 +351,8 @@ def _translated(target: Target) -> Iterator[None]:
         yield
     except JobPlaybookError:
         raise
+    except sa.exc.PendingRollbackError:  # an earlier statement found it broken
+        raise SourceError(f"{target.label}: the connection to the database was lost") from None
     except sa.exc.DBAPIError as error:
         _raise_translated(error.orig, target)
     except sqlite3.Error as error:

@@ -66,6 +66,23 @@ def _micros_postgresql(element: micros, compiler: SQLCompiler, **kw: Any) -> str
     )
 
 
+class bytewise(FunctionElement[str]):  # noqa: N801
+    """``bytewise(text)``: text in the order of its bytes, whatever the database's own collation."""
+
+    type = sa.Text()
+    inherit_cache = True
+
+
+@compiles(bytewise, "sqlite")
+def _bytewise_sqlite(element: bytewise, compiler: SQLCompiler, **kw: Any) -> str:
+    return compiler.process(element.clauses, **kw)
+
+
+@compiles(bytewise, "postgresql")
+def _bytewise_postgresql(element: bytewise, compiler: SQLCompiler, **kw: Any) -> str:
+    return f'({compiler.process(element.clauses, **kw)}) COLLATE "C"'
+
+
 class database_clock(FunctionElement[int]):  # noqa: N801
     """The database's own clock when the statement runs, in microseconds UTC."""
 
@@ -168,7 +185,10 @@ def words(*names: str) -> list[ColumnElement[str]]:
 
 _CATALOGUE_POSTGRESQL = sa.text(
     """
-    SELECT n.nspname, c.relname, a.attname, format_type(a.atttypid, NULL),
+    SELECT n.nspname, c.relname, a.attname,
+           coalesce((SELECT 'enum ' || string_agg(e.enumlabel, ' ' ORDER BY e.enumsortorder)
+                       FROM pg_catalog.pg_enum e WHERE e.enumtypid = a.atttypid),
+                    format_type(a.atttypid, NULL)),
            EXISTS (SELECT 1 FROM pg_catalog.pg_index i
                     WHERE i.indrelid = c.oid AND i.indisvalid AND i.indpred IS NULL
                       AND i.indkey[0] = a.attnum),
@@ -208,9 +228,9 @@ _CATALOGUE_SQLITE = sa.text(
 def catalogue(dialect: str) -> sa.Executable:
     """Return the statement that looks up tables by name (bind ``names``), a row a column.
 
-    The columns: schema, table, column, type, whether a whole index starts with it, whether a
-    partial one does, place in the search path, row security active, unlogged, estimated rows
-    (-1 unknown), may read, may write.
+    The columns: schema, table, column, type (of an enum its words, after "enum"), whether a whole
+    index starts with it, whether a partial one does, place in the search path, row security
+    active, unlogged, estimated rows (-1 unknown), may read, may write.
     """
     found = _CATALOGUE_SQLITE if dialect == "sqlite" else _CATALOGUE_POSTGRESQL
     return found.bindparams(sa.bindparam("names", type_=ListOf(sa.Text)))

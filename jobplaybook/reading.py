@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import sqlalchemy as sa
 
 from jobplaybook.detectors.flow import YOUNG_SECONDS
+from jobplaybook.detectors.leases import is_doubtful, live_runs
 from jobplaybook.detectors.situation import (
     DeadJob,
     HeldJob,
@@ -29,6 +31,7 @@ RATE_SECONDS = 900.0
 """Rates are taken over the last quarter of an hour, or over what there is of it."""
 _MIN_CLAIMS = 20
 """Fewer waits than this do not tell what is normal."""
+_COUNTED = {"arrival": "arrivals", "claim": "claims", "completion": "completions", "dead": "dead"}
 _SWEEPER_NAME = re.compile(r"stall|rescue|requeue|sweep|recover|reap|orphan|stuck", re.I)
 
 
@@ -51,7 +54,8 @@ def read_situation(
     since_seconds : float
         How far back the window reaches.
     until : int, optional
-        Where the window ends, microseconds UTC; by default at ``now``.
+        Where the window ends, microseconds UTC; by default at ``now``. Queues are judged as of
+        then, leases are not.
 
     Raises
     ------
@@ -59,31 +63,38 @@ def read_situation(
         If the window is empty.
     """
     at = snapshot.captured_at if now is None else now
-    seen_until = min(snapshot.captured_at, at if until is None else min(until, at))
+    seen_until = min(snapshot.captured_at, at)
+    end = seen_until if until is None else min(until, seen_until)
     covered = snapshot.time("window_from") or 0
-    since = max(seen_until - int(since_seconds * MICROS), covered)
-    if since >= seen_until:
+    if end == snapshot.captured_at:
+        # a capture that read no finished job covers no time, and still tells of the running ones
+        covered = min(covered, end - MICROS)
+    since = max(end - int(since_seconds * MICROS), covered)
+    if since >= end:
         raise InputError(
             f"expected a window that ends after {iso(covered)}, where what was captured begins, "
-            f"found one that ends at {iso(seen_until)}: choose a later --until or --now"
+            f"found one that ends at {iso(end)}: choose a longer --since, a later --until or --now"
         )
     grades, notes = _facts(snapshot)
-    queue_states, rates_from = _queues(snapshot, seen_until, since, seen_until)
+    whole = _flow(snapshot, since, end)
+    rates_from = _rates_from(whole.values(), since, end)
     held = _held(snapshot, now)
-    statuses, states, layers, _ = _counts(snapshot, seen_until)
-    return Situation(
+    workers = tuple(WorkerState(**w) for w in _dicts(snapshot, leases.beats()))
+    rows = snapshot.rows(standing.counts(end))
+    statuses, states, layers = (_summed(rows, place) for place in (2, 3, 4))
+    situation = Situation(
         system=snapshot.system,
         now=at,
         seen_until=seen_until,
         window_from=since,
+        window_until=end,
         rates_from=rates_from,
         workers_read_at=snapshot.time("workers_read_at"),
         held=held,
-        workers=tuple(WorkerState(**w) for w in _dicts(snapshot, leases.beats())),
-        queues=queue_states,
-        dead=tuple(DeadJob(**d) for d in _dicts(snapshot, flow.dead_letters(since, seen_until))),
-        finished_in_window=sum(q.completions + q.dead for q in _whole(snapshot, since, seen_until)),
-        run_times=_run_times(snapshot, held),
+        workers=workers,
+        dead=tuple(DeadJob(**d) for d in _dicts(snapshot, flow.dead_letters(since, end))),
+        finished_in_window=sum(queue.left for queue in whole.values()),
+        run_times=_run_times(snapshot, held, workers),
         counts=statuses,
         states=states,
         layers=layers,
@@ -94,6 +105,7 @@ def read_situation(
         possible_sweepers=_possible_sweepers(snapshot),
         source_schema=snapshot.meta.get("source_schema", ""),
     )
+    return replace(situation, queues=_queues(snapshot, situation, whole, rows))
 
 
 def _dicts(snapshot: Snapshot, statement: sa.Select[Any]) -> list[dict[str, Any]]:
@@ -109,18 +121,12 @@ def _held(snapshot: Snapshot, now: int | None) -> tuple[HeldJob, ...]:
     return tuple(HeldJob(**row) for row in rows)
 
 
-def _counts(
-    snapshot: Snapshot, now: int
-) -> tuple[dict[str, int], dict[str, int], dict[str, int], list[tuple[Any, ...]]]:
-    statuses: Counter[str] = Counter()
-    states: Counter[str] = Counter()
-    layers: Counter[str] = Counter()
-    rows = snapshot.rows(standing.counts(now))
-    for _queue, _type, status, state, layer, count in rows:
-        statuses[status] += count
-        states[state] += count
-        layers[layer] += count
-    return dict(statuses), dict(states), dict(layers), rows
+def _summed(rows: Sequence[tuple[Any, ...]], place: int) -> dict[str, int]:
+    """Return the counts of `standing.counts` by one of its columns."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        found[row[place]] += row[-1]
+    return dict(found)
 
 
 def _facts(
@@ -136,14 +142,14 @@ def _possible_sweepers(snapshot: Snapshot) -> tuple[str, ...]:
     return tuple(name for (name,) in rows if _SWEEPER_NAME.search(name))
 
 
-def _run_times(snapshot: Snapshot, held: Iterable[HeldJob]) -> dict[str | None, RunTime]:
-    """Read run times only for the types of runs that no lease vouches for."""
-    asked = {job.job_type for job in held if not job.is_expired}
-    if not asked:
-        return {}
-    found: dict[str | None, RunTime | None] = {None: _run_time(snapshot, None)}
-    for job_type in asked - {None}:
-        found[job_type] = _run_time(snapshot, job_type)
+def _run_times(
+    snapshot: Snapshot, held: Iterable[HeldJob], workers: Iterable[WorkerState]
+) -> dict[str | None, RunTime]:
+    """Read run times only for the types of runs that no lease vouches for; None is all types."""
+    owners = {worker.owner: worker for worker in workers}
+    doubtful = {job.job_type for job in held if is_doubtful(job, owners)}
+    types = {None, *doubtful} if doubtful else set()
+    found = {job_type: _run_time(snapshot, job_type) for job_type in types}
     return {job_type: run for job_type, run in found.items() if run is not None}
 
 
@@ -158,72 +164,96 @@ def _percentile(ordered: Sequence[int], share: float) -> float:
     return float(ordered[rank - 1])
 
 
-def _whole(snapshot: Snapshot, since: int, until: int) -> list[QueueState]:
-    """Return each queue's events in the whole window."""
+def _flow(snapshot: Snapshot, since: int, until: int) -> dict[str | None, QueueState]:
+    """Return each queue's events in a window; claims go to both of its counts."""
     found: dict[str | None, dict[str, Any]] = defaultdict(dict)
     for kind, queue, count, first, last in snapshot.rows(flow.totals(since, until)):
         state = found[queue]
         state["first_at"] = min(first, state.get("first_at", first))
+        state[_COUNTED[kind]] = count
         if kind == "claim":
             state["claims_before"], state["last_claim_at"] = count, last
         elif kind == "completion":
-            state["completions"], state["last_completion_at"] = count, last
-        else:
-            state["arrivals" if kind == "arrival" else "dead"] = count
-    return [QueueState(queue=queue, **state) for queue, state in found.items()]
+            state["last_completion_at"] = last
+    return {queue: QueueState(queue=queue, **state) for queue, state in found.items()}
+
+
+def _rates_from(queues: Iterable[QueueState], since: int, until: int) -> int:
+    """Return where the rate window begins: rates are not thinned by time before the first event."""
+    firsts = [queue.first_at for queue in queues if queue.first_at is not None]
+    begin = max(until - int(RATE_SECONDS * MICROS), since, min(firsts, default=since))
+    return min(begin, until - MICROS)
 
 
 def _queues(
-    snapshot: Snapshot, now: int, since: int, until: int
-) -> tuple[tuple[QueueState, ...], int]:
-    """Return every queue with its rates, and where the rate window begins."""
-    whole = {state.queue: state for state in _whole(snapshot, since, until)}
-    firsts = [state.first_at for state in whole.values() if state.first_at is not None]
-    begin = max(until - int(RATE_SECONDS * MICROS), since, min(firsts, default=since))
-    rates_from = min(begin, until - MICROS)
-    recent = {state.queue: state for state in _whole(snapshot, rates_from, until)}
-    waiting: Counter[str | None] = Counter()
-    running: Counter[str | None] = Counter()
-    *_, rows = _counts(snapshot, now)
+    snapshot: Snapshot,
+    situation: Situation,
+    whole: Mapping[str | None, QueueState],
+    rows: Sequence[tuple[Any, ...]],
+) -> tuple[QueueState, ...]:
+    """Return every queue: what stands there, what flowed lately, what is normal for it."""
+    end = situation.flow_until
+    recent = _flow(snapshot, situation.rates_from, end)
+    standing_now: dict[str | None, Counter[str]] = defaultdict(Counter)
     for queue, _type, status, _state, _layer, count in rows:
-        waiting[queue] += count if status == "pending" else 0
-        running[queue] += count if status == "processing" else 0
-    due = {queue: (count, at) for queue, count, at in snapshot.rows(standing.claimable(now))}
+        standing_now[queue][status] += count
+    due = {row.pop("queue"): row for row in _dicts(snapshot, standing.claimable(end))}
+    waits = _waits(snapshot, situation, {q: row["oldest_at"] for q, row in due.items()})
+    live = live_runs(situation)
     paused = dict(snapshot.rows(sa.select(queues.c.queue, queues.c.paused_at)))
-    names = sorted(
-        {*whole, *waiting, *due, *paused}, key=lambda name: (name is not None, name or "")
-    )
-    states = []
-    for name in names:
-        in_window, lately = whole.get(name), recent.get(name)
-        claimable, oldest = due.get(name, (0, None))
-        states.append(
-            QueueState(
-                queue=name,
-                waiting=waiting[name],
-                claimable=claimable,
-                running=running[name],
-                oldest_at=oldest,
-                arrivals=lately.arrivals if lately else 0,
-                claims=lately.claims_before if lately else 0,
-                completions=lately.completions if lately else 0,
-                dead=lately.dead if lately else 0,
-                claims_before=in_window.claims_before if in_window else 0,
-                first_at=in_window.first_at if in_window else None,
-                last_claim_at=in_window.last_claim_at if in_window else None,
-                last_completion_at=in_window.last_completion_at if in_window else None,
-                normal_wait_seconds=_normal_wait(snapshot, name, since, oldest, until),
-                paused_at=paused.get(name),
-            )
+    names = {*whole, *standing_now, *paused}
+    return tuple(
+        replace(
+            whole.get(name, QueueState(queue=name)),
+            waiting=standing_now[name]["pending"],
+            running=standing_now[name]["processing"],
+            live=live[name],
+            **_recent(recent.get(name)),
+            **_due(due.get(name)),
+            **waits.get(name, {}),
+            paused_at=paused.get(name),
         )
-    return tuple(states), rates_from
+        for name in sorted(names, key=lambda name: (name is not None, name or ""))
+    )
 
 
-def _normal_wait(
-    snapshot: Snapshot, queue: str | None, since: int, oldest: int | None, now: int
-) -> float | None:
-    """Return the p95 wait of claims made before the present backlog began, where one may be."""
-    if oldest is None or (now - oldest) / MICROS < YOUNG_SECONDS:
-        return None
-    found = [row[0] for row in snapshot.rows(flow.waits(queue, since, oldest))]
-    return _percentile(found, 0.95) / MICROS if len(found) >= _MIN_CLAIMS else None
+def _recent(queue: QueueState | None) -> dict[str, Any]:
+    found = queue or QueueState(queue=None)
+    return {name: getattr(found, name) for name in ("arrivals", "claims", "completions", "dead")}
+
+
+def _due(row: dict[str, Any] | None) -> dict[str, Any]:
+    return {} if row is None else {"claimable" if k == "count" else k: v for k, v in row.items()}
+
+
+def _waits(
+    snapshot: Snapshot, situation: Situation, oldest: Mapping[str | None, int | None]
+) -> dict[str | None, dict[str, Any]]:
+    """Return the p95 wait before each present backlog began, and lately, where it may be asked."""
+    until = situation.flow_until
+    asked = {
+        queue: at
+        for queue, at in oldest.items()
+        if at is not None and (until - at) / MICROS >= YOUNG_SECONDS
+    }
+    if not asked:
+        return {}
+    before: dict[str | None, list[int]] = defaultdict(list)
+    lately: dict[str | None, list[int]] = defaultdict(list)
+    for queue, claimed_at, wait in snapshot.rows(flow.waits(situation.window_from, until)):
+        if claimed_at < asked.get(queue, 0):
+            before[queue].append(wait)
+        if claimed_at >= situation.rates_from:
+            lately[queue].append(wait)
+    return {
+        queue: {
+            "normal_wait_seconds": _usual(before[queue]),
+            "recent_wait_seconds": _usual(lately[queue]),
+        }
+        for queue in asked
+    }
+
+
+def _usual(waits: Sequence[int]) -> float | None:
+    """Return the p95 of ordered waits in seconds; None where they are too few to tell."""
+    return _percentile(waits, 0.95) / MICROS if len(waits) >= _MIN_CLAIMS else None

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from jobplaybook.detectors import findings
-from jobplaybook.detectors.findings import BlastRadius, Finding
-from jobplaybook.detectors.flow import is_backlog, is_stalled, oldest_age_seconds, queue_name
+from jobplaybook.detectors.findings import BlastRadius, Finding, short, when_text
+from jobplaybook.detectors.flow import (
+    is_backlog,
+    is_draining,
+    is_stalled,
+    oldest_age_seconds,
+    queue_name,
+)
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.model import Layer, Severity, State
-from jobplaybook.units import clock_text, count_text, duration_text, iso, plain
+from jobplaybook.units import count_text, duration_text, iso, plain
 
-Advice = Sequence[str]
+_NATIVE = "Native statement, to be copied and checked: "
+_WIDTH = 100
+_NAME_WIDTH = 40
+_MOST_QUEUES = 12
+_MOST_OTHERS = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +70,7 @@ class Triage:
             "now": iso(seen.now),
             "seen_until": iso(seen.seen_until),
             "window_from": iso(seen.window_from),
+            "window_until": iso(seen.flow_until),
             "counts": dict(seen.counts),
             "states": dict(seen.states),
             "layers": {layer: seen.layers.get(layer, 0) for layer in Layer},
@@ -68,9 +81,9 @@ class Triage:
 
     def __str__(self) -> str:
         """Return the screen: the verdict first, then the queues, then what is not known."""
-        return "\n".join(
-            [*_headline(self.verdict), "", *_others(self), *_table(self), *_foot(self)]
-        )
+        lines = [*_headline(self), "", *_others(self), *_table(self), *_foot(self)]
+        # Whatever a job, a queue or a file put into a line: one line stays one line.
+        return "\n".join(plain(line) for line in lines)
 
 
 def judge(
@@ -103,56 +116,79 @@ def judge(
 def _advised(finding: Finding, advice: str | None) -> Finding:
     if advice is None or finding.code != "lease-expired":
         return finding
-    return replace(
-        finding, next=(*finding.next, f"Native statement, to be copied and checked: {advice}")
-    )
+    return replace(finding, next=(*finding.next, f"{_NATIVE}{plain(advice)}"))
 
 
 def _time_warnings(situation: Situation) -> list[str]:
+    said = []
     if situation.judged_later:
-        return [
+        said.append(
             f"judged at {iso(situation.now)}, after the last look at {iso(situation.seen_until)}: "
             "only leases were judged again; heartbeats, rates and completions end with the look"
-        ]
-    return []
+        )
+    if situation.flow_until < situation.seen_until:
+        said.append(
+            f"the window ends at {iso(situation.flow_until)}: queues are judged as of then, out of "
+            f"statuses, leases and heartbeats as captured at {iso(situation.seen_until)}"
+        )
+    return said
 
 
 def _verdict(situation: Situation, found: Sequence[Finding]) -> Finding:
     grave = [finding for finding in found if finding.severity > Severity.NOTE]
+    if grave and grave[0].code != "data-blind":
+        return grave[0]
+    unread = {"unfinished", "jobs"} & situation.not_read.keys()
+    if unread:
+        why = situation.not_read[min(unread)]
+        again = "Capture again with a larger --budget."
+        return _unknown(f"the unfinished jobs were not read ({plain(why)})", again)
     if grave:
         return grave[0]
     if not situation.total:
-        return _unknown("no job is unfinished and none ended in the window: nothing to judge")
-    if "unfinished" in situation.not_read:
-        return _unknown(f"the unfinished jobs were not read ({situation.not_read['unfinished']})")
+        return _unknown(
+            "no job is unfinished and none ended in the window: nothing to judge",
+            "Check that this is the right database, schema and window (--since).",
+        )
     return _healthy(situation)
 
 
-def _unknown(why: str) -> Finding:
+def _unknown(why: str, step: str) -> Finding:
     return Finding(
         code="unknown",
         severity=Severity.NOTE,
         layer=None,
         sentence=f"The facts allow no verdict: {why}.",
-        next=("Check that this is the right database, schema and window (--since).",),
+        next=(step,),
     )
 
 
 def _healthy(situation: Situation) -> Finding:
     running = situation.states.get(State.PROCESSING, 0)
-    claimable = sum(queue.claimable for queue in situation.queues)
-    waits = f"{count_text(claimable, 'job')} wait, none too long" if claimable else "no backlog"
     done = sum(queue.completions for queue in situation.queues)
+    lately = duration_text(situation.rate_seconds)
+    ended = f"{done:,} completed in the last {lately}" if situation.knows_ends else ""
+    parts = [*_waiting(situation), f"{count_text(running, 'job')} running", ended]
     return Finding(
         code="healthy",
         severity=Severity.NOTE,
         layer=None,
         radius=BlastRadius(),
-        sentence=(
-            f"Nothing asks for action: {waits}, {count_text(running, 'job')} running, "
-            f"{done:,} completed in the last {duration_text(situation.rate_seconds)}."
-        ),
+        sentence=f"Nothing asks for action: {', '.join(part for part in parts if part)}.",
     )
+
+
+def _waiting(situation: Situation) -> list[str]:
+    """Say what waits, and no more of it than is known."""
+    running = [queue for queue in situation.queues if queue.paused_at is None]
+    calm = [queue for queue in running if not is_backlog(situation, queue)]
+    said = {
+        "in a backlog that drains": sum(q.backlog for q in running) - sum(q.backlog for q in calm),
+        "wait, how long is not known": sum(q.claimable for q in calm if q.oldest_at is None),
+        "wait, none too long": sum(q.claimable for q in calm if q.oldest_at is not None),
+        "wait behind another of their shard": sum(q.backlog - q.claimable for q in calm),
+    }
+    return [f"{count_text(n, 'job')} {what}" for what, n in said.items() if n] or ["no backlog"]
 
 
 def queue_word(situation: Situation, queue: QueueState) -> str:
@@ -165,46 +201,89 @@ def queue_word(situation: Situation, queue: QueueState) -> str:
     if is_stalled(situation, queue):
         return "stalled"
     if is_backlog(situation, queue):
-        return "draining" if queue.completions > queue.arrivals else "growing"
+        return _backlog_word(situation, queue)
     if not queue.claimable:
-        return "no backlog" if queue.waiting == 0 else "nothing due"
+        return (
+            "behind its shard"
+            if queue.backlog
+            else "nothing due"
+            if queue.waiting
+            else "no backlog"
+        )
     return "waiting, capacity unknown"
+
+
+def _backlog_word(situation: Situation, queue: QueueState) -> str:
+    if not (situation.knows_arrivals and situation.knows_ends):
+        return "waiting too long"
+    if is_draining(situation, queue):
+        return "draining"
+    return "growing" if queue.arrivals > queue.left else "not clearing"
 
 
 def _queue_json(situation: Situation, queue: QueueState) -> dict[str, Any]:
     seconds = situation.rate_seconds
+    arrivals, claims, ends = (
+        situation.knows_arrivals,
+        situation.knows_claims,
+        situation.knows_ends,
+    )
+    net = (queue.left - queue.arrivals) / seconds
     return {
         "queue": queue.queue,
         "waiting": queue.waiting,
+        "due": queue.backlog,
         "claimable": queue.claimable,
         "running": queue.running,
         "oldest_claimable_age_seconds": oldest_age_seconds(situation, queue),
-        "arrival_rate": queue.arrivals / seconds,
-        "claim_rate": queue.claims / seconds,
-        "completion_rate": queue.completions / seconds,
-        "net_rate": (queue.completions - queue.arrivals) / seconds,
+        "arrival_rate": queue.arrivals / seconds if arrivals else None,
+        "claim_rate": queue.claims / seconds if claims else None,
+        "completion_rate": queue.completions / seconds if ends else None,
+        "dead_rate": queue.dead / seconds if ends else None,
+        "net_rate": net if arrivals and ends else None,
         "rate_window_seconds": seconds,
         "state": queue_word(situation, queue),
     }
 
 
-def _headline(verdict: Finding) -> list[str]:
+def _headline(triage: Triage) -> list[str]:
+    verdict = triage.verdict
     word = "OK" if verdict.code == "healthy" else verdict.severity.word.upper()
     parts = [verdict.layer or "", verdict.code]
     if verdict.since is not None:
-        parts.append(f"since {clock_text(verdict.since)}")
+        parts.append(f"since {when_text(verdict.since, triage.situation.now)}")
     if not verdict.sure:
         parts.append("inferred")
     lines = [f"{word:<5} {' · '.join(part for part in parts if part)}"]
-    lines += [f"      {verdict.sentence}"]
-    lines += [f"      Next: {step}" for step in verdict.next]
+    lines += _wrapped("      ", verdict.sentence)
+    for step in verdict.next:
+        # A statement that is to be copied stays on one line.
+        lines += [f"      {step}"] if step.startswith(_NATIVE) else _wrapped("      Next: ", step)
     lines.append(f"      Runbook: {verdict.runbook}")
     return lines
 
 
+def _wrapped(lead: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=lead,
+        subsequent_indent=" " * (len(lead) if lead.isspace() else 6),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
 def _others(triage: Triage) -> list[str]:
     rest = [f for f in triage.findings if f is not triage.verdict and f.code != "data-blind"]
-    lines = [f"{f.severity.word.upper():<6} {f.code}: {f.sentence}" for f in rest]
+    lines = []
+    for finding in rest[:_MOST_OTHERS]:
+        word = finding.severity.word.upper()
+        lines += _wrapped(f"{word:<6} ", f"{finding.code}: {finding.sentence}")
+    more = Counter(finding.code for finding in rest[_MOST_OTHERS:])
+    if more:
+        counted = ", ".join(f"{code} {count:,}" for code, count in more.items())
+        lines.append(f"and {sum(more.values()):,} more: {counted} (--json has them all)")
     return [*lines, ""] if lines else []
 
 
@@ -212,29 +291,51 @@ def _table(triage: Triage) -> list[str]:
     seen = triage.situation
     if not seen.queues:
         return []
-    rows = [_queue_row(seen, queue) for queue in seen.queues]
+    queues, rest = _shown_queues(seen)
+    rows = [_queue_row(seen, queue) for queue in queues]
     width = max(5, *(len(row[0]) for row in rows))
     head = (
         f"{'queue':<{width}}  {'waiting':>7}  {'oldest':>10}  {'in/min':>7}  {'done/min':>8}  state"
     )
-    return [
+    lines = [
         head,
         *(
             f"{name:<{width}}  {waiting:>7}  {oldest:>10}  {came:>7}  {done:>8}  {word}"
             for name, waiting, oldest, came, done, word in rows
         ),
     ]
+    words = Counter(queue_word(seen, queue) for queue in rest)
+    if rest:
+        counted = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
+        lines += _wrapped("", f"and {count_text(len(rest), 'queue')} more: {counted}")
+    return lines
+
+
+def _shown_queues(situation: Situation) -> tuple[Sequence[QueueState], Sequence[QueueState]]:
+    """Return the queues that a screen has room for, the longest if not all, and the rest."""
+    if len(situation.queues) <= _MOST_QUEUES:
+        return situation.queues, ()
+    ordered = sorted(
+        situation.queues,
+        key=lambda queue: (
+            not is_stalled(situation, queue),
+            not is_backlog(situation, queue),
+            -queue.waiting,
+            -queue.arrivals,
+        ),
+    )
+    return ordered[:_MOST_QUEUES], ordered[_MOST_QUEUES:]
 
 
 def _queue_row(situation: Situation, queue: QueueState) -> tuple[str, ...]:
     age = oldest_age_seconds(situation, queue)
     per_minute = 60 / situation.rate_seconds
     return (
-        queue_name(queue.queue),
+        short(queue_name(queue.queue), _NAME_WIDTH),
         f"{queue.waiting:,}",
         "-" if age is None else duration_text(age),
-        _rate_text(queue.arrivals * per_minute),
-        _rate_text(queue.completions * per_minute),
+        _rate_text(queue.arrivals * per_minute) if situation.knows_arrivals else "?",
+        _rate_text(queue.completions * per_minute) if situation.knows_ends else "?",
         queue_word(situation, queue),
     )
 
@@ -246,12 +347,14 @@ def _rate_text(per_minute: float) -> str:
 def _foot(triage: Triage) -> list[str]:
     seen = triage.situation
     blind = next((f for f in triage.findings if f.code == "data-blind"), None)
-    lines = [f"Not known: {blind.sentence}"] if blind is not None else []
-    looked = (seen.seen_until - seen.window_from) / 1e6
-    lines.append(
+    lines = _wrapped("Not known: ", blind.sentence) if blind is not None else []
+    looked = (seen.flow_until - seen.window_from) / 1e6
+    lines += _wrapped(
+        "",
         f"As of {iso(seen.seen_until)}, window {duration_text(looked)}, "
         f"rates over {duration_text(seen.rate_seconds)}, {count_text(seen.total, 'job')}, "
-        f"{plain(seen.system)}."
+        f"{plain(seen.system)}.",
     )
-    lines += [f"Note: {plain(warning)}" for warning in triage.warnings]
+    for warning in triage.warnings:
+        lines += _wrapped("Note: ", warning)
     return lines

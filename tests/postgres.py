@@ -104,7 +104,7 @@ def running_server(binaries: Path | None = None) -> Iterator[Postgres]:
     """Start a server of our own; it is stopped and removed at the end, also if we are killed."""
     chosen = binaries or postgres_server.find_binaries()
     supervisor = subprocess.Popen(
-        [sys.executable, postgres_server.__file__, str(chosen)],
+        [sys.executable, "-P", postgres_server.__file__, str(chosen)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         start_new_session=True,  # a Ctrl-C meant for us must not reach it

@@ -16,14 +16,20 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+import jobplaybook
 from jobplaybook import commands
 from jobplaybook.commands import COMMANDS, _common, cli
 from jobplaybook.errors import InputError, SchemaError, SourceError, UnsafeAction
 from tests.conftest import REPOSITORY
 
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
+# A stdout with a buffer, as people have it: what is in it is written once more at the end.
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": ""}
 DRAIN = ["estimate", "drain", "--backlog", "10000", "--arrival", "0", "--completion", "20/min"]
 SECRET = "s3cret-and-long-enough-to-be-cut-off-somewhere-in-the-middle-of-it"
+
+FULL_DEVICE = pytest.mark.skipif(
+    not Path("/dev/full").exists(), reason="needs a device that is always full"
+)
 
 Ending = Callable[[], Any]
 Answer = Callable[[Ending], Result]
@@ -42,6 +48,25 @@ def process(*words: str, **more: Any) -> subprocess.CompletedProcess[str]:
         check=False,
         **{"capture_output": True, **more} if "stdout" not in more else more,
     )
+
+
+PROBE = """\
+import sys, types, click
+from jobplaybook.commands import COMMANDS, main
+probe = sys.modules['jobplaybook.commands.probe'] = types.ModuleType('probe')
+@click.command()
+def command():
+    {}
+probe.command = command
+COMMANDS['probe'] = ('probe:command', '')
+main()
+"""
+
+
+def probing(body: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Run a process of the command line with a command whose body is ``body``."""
+    words = [sys.executable, "-c", PROBE.format(body), "probe"]
+    return subprocess.run(words, env=ENVIRONMENT, text=True, check=False, **more)
 
 
 def line_of(result: Result) -> str:
@@ -130,11 +155,9 @@ def test_a_group_alone_shows_its_help() -> None:
 
 
 def test_version_is_one_line() -> None:
-    """--version names the program, whether it is installed or run from a checkout."""
+    """--version names the program and the version that the package states."""
     result = run("--version")
-    assert (result.exit_code, result.stderr) == (0, "")
-    assert result.stdout.startswith("jobplaybook")
-    assert result.stdout.count("\n") == 1
+    assert (result.exit_code, result.output) == (0, f"jobplaybook {jobplaybook.__version__}\n")
 
 
 # Every ending has its code and its line
@@ -276,7 +299,7 @@ def test_a_reader_that_is_gone_is_no_error(words: list[str]) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is full")
+@FULL_DEVICE
 @pytest.mark.parametrize("words", [[*DRAIN], [*DRAIN, "--json"], ["--help"], ["--version"]])
 def test_a_full_disk_is_one_line(words: list[str]) -> None:
     """An answer that cannot be written ends with 2, and Python adds nothing when it shuts down."""
@@ -286,6 +309,16 @@ def test_a_full_disk_is_one_line(words: list[str]) -> None:
     assert done.stderr == (
         "jobplaybook: reading or writing failed: No space left on device; write to another place\n"
     )
+
+
+@FULL_DEVICE
+def test_text_left_in_the_buffer_meets_a_full_disk() -> None:
+    """What a command wrote without flushing is an error as well, and one that 2 stands for."""
+    with Path("/dev/full").open("w") as full:
+        done = probing("sys.stdout.write('answer')", stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr.startswith("jobplaybook: reading or writing failed: No space left")
+    assert done.stderr.count("\n") == 1
 
 
 def test_closed_streams_are_no_defect() -> None:
@@ -298,15 +331,7 @@ def test_closed_streams_are_no_defect() -> None:
 
 def test_ctrl_c_ends_with_130() -> None:
     """An interrupt while a command works is one line and the code that shells know."""
-    script = (
-        "import sys, types, click; from jobplaybook.commands import COMMANDS, main\n"
-        "probe = sys.modules['jobplaybook.commands.probe'] = types.ModuleType('probe')\n"
-        "@click.command()\n"
-        "def command():\n"
-        "    print('working', flush=True); sys.stdin.read()\n"
-        "probe.command = command; COMMANDS['probe'] = ('probe:command', '')\n"
-        "main()"
-    )
+    script = PROBE.format("print('working', flush=True); sys.stdin.read()")
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
     with subprocess.Popen(
         [sys.executable, "-c", script, "probe"], env=ENVIRONMENT, text=True, **pipes

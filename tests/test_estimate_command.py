@@ -314,7 +314,7 @@ def refused(words: str, part: str) -> None:
 def test_the_function_refuses_what_the_command_does(wrong: dict[str, Any]) -> None:
     """From Python too, a number that means nothing is an InputError that says so."""
     question: dict[str, Any] = {"backlog": 1, "arrival_rate": 0.0, "completion_rate": 2.0}
-    with pytest.raises(InputError, match="^expected "):
+    with pytest.raises(InputError, match=r"^expected "):
         estimate_drain(**{**question, **wrong})
 
 

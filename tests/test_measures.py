@@ -70,17 +70,14 @@ def test_mean_wait_of_the_reference_queue() -> None:
 
 
 @law
-@given(numerator=st.integers(0, 1_000), n=attempts)
-@example(numerator=0, n=3)
-@example(numerator=1_000, n=3)
-@example(numerator=999, n=50)
-def test_attempts_equal_the_exact_sum(numerator: int, n: int) -> None:
+@given(p=shares, n=attempts)
+@example(p=0.0, n=3)
+@example(p=1.0, n=3)
+@example(p=0.999999999, n=3)
+def test_attempts_equal_the_exact_sum(p: float, n: int) -> None:
     """a is 1 + p + ... + p^(n-1), to the last digits also near p = 1."""
-    p = Fraction(numerator / 1_000)
-    exact = sum((p**k for k in range(n)), start=Fraction(0))
-    assert attempts_per_job(numerator / 1_000, max_attempts=n) == pytest.approx(
-        float(exact), rel=1e-12
-    )
+    exact = sum((Fraction(p) ** k for k in range(n)), start=Fraction(0))
+    assert attempts_per_job(p, max_attempts=n) == pytest.approx(float(exact), rel=1e-12)
 
 
 @law
@@ -128,13 +125,13 @@ def test_capacity_is_the_scarcer_of_workers_and_quota_over_attempts(
         assert found == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize(("failed", "held"), [(None, 3.0), (30.0, 24.0), (1.0, 2.25)])
+@pytest.mark.parametrize(("failed", "held"), [(None, 2.5), (30.0, 11.25), (1.0, 2.1875)])
 def test_long_failures_cost_capacity_and_short_ones_give_it_back(
     failed: float | None, held: float
 ) -> None:
-    """Half of 1.5 attempts fail: a worker is held 0.75*2 s and 0.75 times a failure's time."""
+    """A quarter of 1.25 attempts fail: 0.9375 times 2 s and 0.3125 times a failure's time."""
     found = worker_seconds_per_job(
-        2.0, failure_rate=0.5, max_attempts=2, failed_service_seconds=failed
+        2.0, failure_rate=0.25, max_attempts=2, failed_service_seconds=failed
     )
     assert found == held
 
@@ -151,6 +148,14 @@ def test_needed_workers_are_enough_and_one_less_is_not(
     assert completion_capacity(int(count), max_attempts=n, **work) >= rate * (1 - 1e-9)
     if count > 1:
         assert completion_capacity(int(count) - 1, max_attempts=n, **work) < rate
+
+
+@law
+@given(c=servers, m=seconds, p=shares, n=attempts)
+def test_a_capacity_needs_the_workers_it_came_from(c: int, m: float, p: float, n: int) -> None:
+    """Rounding never asks for one worker more than the rate was computed from."""
+    rate = completion_capacity(c, service_seconds=m, failure_rate=p, max_attempts=n)
+    assert needed_workers(rate, service_seconds=m, failure_rate=p, max_attempts=n) == c
 
 
 def test_no_number_of_workers_beats_a_quota() -> None:
@@ -173,6 +178,19 @@ def test_never_exactly_when_nothing_is_gained(backlog: int, into: float, out: fl
     time = drain_seconds(backlog, arrival_rate=into, completion_rate=out)
     assert (time == math.inf) == (net <= 0)
     assert time > 0
+
+
+@pytest.mark.parametrize(("into", "out"), [(0.3, 0.1 + 0.2), (0.1 + 0.2, 0.3), (7.0, 7.0)])
+def test_rates_that_differ_by_rounding_are_in_balance(into: float, out: float) -> None:
+    """A net rate in the sixteenth digit is no drain that ends in a million years."""
+    assert net_rate(out, arrival_rate=into) == 0.0
+    assert drain_seconds(1, arrival_rate=into, completion_rate=out) == math.inf
+
+
+@pytest.mark.parametrize("out", [0.0, 1.0, 2.0])
+def test_an_empty_backlog_is_gone_already(out: float) -> None:
+    """Without a backlog there is nothing to wait for, whatever the rates."""
+    assert drain_seconds(0, arrival_rate=1.0, completion_rate=out) == 0.0
 
 
 @law

@@ -16,7 +16,14 @@ from psycopg.conninfo import conninfo_to_dict
 
 from tests.conftest import REPOSITORY
 from tests.postgres import LOGIN, PASSWORD, Database, Postgres, libpq_url, running_server
-from tests.postgres_server import Server, newest_first, run_as, wheel_binaries, within_reach
+from tests.postgres_server import (
+    NoServer,
+    Server,
+    newest_first,
+    run_as,
+    wheel_binaries,
+    within_reach,
+)
 
 
 def rows(url: str, statement: str) -> list[tuple[object, ...]]:
@@ -110,6 +117,19 @@ def test_a_killed_run_leaves_no_server(ending: signal.Signals) -> None:
     assert not Path(login["host"]).exists()
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(**login)
+
+
+def test_a_server_that_cannot_be_made_says_why(tmp_path: Path) -> None:
+    """The reason comes from the server's own programs, and their folder is not left behind."""
+    folder = tmp_path / "install" / "bin"
+    folder.mkdir(parents=True)
+    for name, text in (("initdb", "echo no room in $PWD >&2; exit 1"), ("postgres", "exit 0")):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    failure = r"initdb .* failed: no room in"
+    with pytest.raises(NoServer, match=failure) as refused, running_server(folder):
+        pass
+    assert not Path(str(refused.value).rsplit(" ", 1)[1]).exists()
 
 
 def test_unreachable_programs_are_copied(tmp_path: Path) -> None:

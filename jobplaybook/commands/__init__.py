@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from jobplaybook import __version__
 from jobplaybook.commands._common import Group, one_line
 from jobplaybook.errors import JobPlaybookError
 
@@ -75,12 +76,7 @@ class CommandLine(Group):
 def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
     if not value:
         return
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        click.echo(f"jobplaybook {version('jobplaybook')}")
-    except PackageNotFoundError:
-        click.echo("jobplaybook, not installed")
+    click.echo(f"jobplaybook {__version__}")
     ctx.exit()
 
 
@@ -157,7 +153,7 @@ def _defect(error: Exception) -> int:
     if os.environ.get("JOBPLAYBOOK_DEBUG") == "1":
         import traceback
 
-        traceback.print_exception(error)
+        click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
         return _DEFECT
     name = type(error).__name__
     return _say(

@@ -88,6 +88,8 @@ def capture_options(given: dict[str, Any]) -> CaptureOptions:
         now=given["now"],
         system=given.pop("system"),
         require_readonly=given.pop("require_readonly"),
+        # A given moment means a restored recording: this server's statistics are not of then.
+        take_vitals=given["now"] is None,
         read=read_options(
             lease=given.pop("lease"),
             tenant_path=given.pop("tenant_path"),

@@ -17,13 +17,13 @@ from jobplaybook.commands._live import capture_options, live_options, progress_b
 @click.option("--keep-text", is_flag=True, help="Keep tenants and keys readable, not hashed.")
 @json_option
 def command(source: str, as_json: bool, **given: Any) -> None:
-    r"""A live database into a snapshot, gently.
+    """A live database into a snapshot, gently.
 
     Short read-only transactions, within a budget; payloads and error texts stay out.
 
     \b
     Example: jobplaybook capture env:JOBS_DATABASE_URL -o incident.db --tenant-path args.tenant
-    """
+    """  # noqa: D301
     from jobplaybook.api import capture
 
     options = capture_options(given)

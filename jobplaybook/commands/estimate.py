@@ -103,7 +103,7 @@ def command() -> None:
 )
 @json_option
 def drain(as_json: bool, **question: Any) -> None:
-    r"""Time until a backlog is gone, from numbers.
+    """Time until a backlog is gone, from numbers.
 
     Give the completion rate, or the workers and their service time.
 
@@ -111,7 +111,7 @@ def drain(as_json: bool, **question: Any) -> None:
     Example: jobplaybook estimate drain --backlog 10000 --arrival 0 --completion 20/min
     Example: jobplaybook estimate drain --backlog 10000 --arrival 2/s --workers 20
                  --service 5s --failure-rate 0.2 --max-attempts 3 --by 4h
-    """
+    """  # noqa: D301
     from jobplaybook.estimates import estimate_drain
 
     estimate = estimate_drain(**question)

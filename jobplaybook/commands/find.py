@@ -23,13 +23,13 @@ _BY = ("key", "tenant", "provider_id", "delivery", "job")
 @keep_option
 @json_option
 def command(source: str, as_json: bool, **given: Any) -> None:
-    r"""Which jobs a ticket is about.
+    """Which jobs a ticket is about.
 
     Keys and tenants are hashed here where the snapshot holds hashes.
 
     \b
     Example: jobplaybook find sample --tenant t3
-    """
+    """  # noqa: D301
     from jobplaybook.api import find
 
     asked = [(by, given[by]) for by in _BY if given[by] is not None]

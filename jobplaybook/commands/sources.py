@@ -12,11 +12,11 @@ from jobplaybook.commands._common import emit, json_option
 @click.command(name="sources")
 @json_option
 def command(as_json: bool) -> None:
-    r"""The queue systems understood, and what each can tell.
+    """The queue systems understood, and what each can tell.
 
     \b
     Example: jobplaybook sources
-    """
+    """  # noqa: D301
     from jobplaybook.api import sources
 
     found = sources()

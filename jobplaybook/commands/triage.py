@@ -28,14 +28,14 @@ from jobplaybook.commands._live import capture_options, live_options, progress_b
 )
 @json_option
 def command(source: str, as_json: bool, **given: Any) -> int:
-    r"""The verdict on one screen: which layer, since when, whom it hits, what next.
+    """The verdict on one screen: which layer, since when, whom it hits, what next.
 
     A live SOURCE is captured first, within its budget.
 
     \b
     Example: jobplaybook triage env:JOBS_DATABASE_URL --tenant-path args.tenant
     Example: jobplaybook triage sample
-    """
+    """  # noqa: D301
     from jobplaybook.api import triage
 
     options = capture_options(given)

@@ -6,8 +6,9 @@ from jobplaybook.detectors.blindness import data_blind
 from jobplaybook.detectors.dead_letters import dead_letters_growing
 from jobplaybook.detectors.findings import Finding
 from jobplaybook.detectors.flow import backlogs, queue_paused, queue_stalled
-from jobplaybook.detectors.leases import lease_expired, phantom_running, workers_lost
+from jobplaybook.detectors.leases import lease_expired, phantom_running
 from jobplaybook.detectors.situation import Situation
+from jobplaybook.detectors.workers import workers_lost
 
 DETECTORS = (
     workers_lost,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids
-from jobplaybook.detectors.situation import Situation
+from jobplaybook.detectors.leases import is_doubtful
+from jobplaybook.detectors.situation import HeldJob, Situation
 from jobplaybook.model import Quality, Severity
 from jobplaybook.units import count_text, plain
 
@@ -39,9 +40,9 @@ def blind_questions(situation: Situation) -> dict[str, str]:
 def data_blind(situation: Situation) -> list[Finding]:
     """Say which facts are missing for which question, and what a capture did not read."""
     blind = blind_questions(situation)
-    if not blind and not situation.not_read:
+    running = _unknowable(situation, blind)
+    if not blind and not running and not situation.not_read:
         return []
-    running = [job for job in situation.held if "lease" in blind and "heartbeat" in blind]
     grave = bool(running) or bool({"unfinished", "jobs"} & set(situation.not_read))
     return [
         Finding(
@@ -62,17 +63,26 @@ def data_blind(situation: Situation) -> list[Finding]:
     ]
 
 
+def _unknowable(situation: Situation, blind: dict[str, str]) -> list[HeldJob]:
+    """Return the runs of which nothing tells whether they live: no lease, and no rule or start."""
+    if "lease" in blind and "heartbeat" in blind:
+        return list(situation.held)
+    workers = {worker.owner: worker for worker in situation.workers}
+    return [job for job in situation.held if job.claimed_at is None and is_doubtful(job, workers)]
+
+
 def _sentence(situation: Situation, blind: dict[str, str], running: int) -> str:
     parts = []
     if situation.not_read:
-        what = "; ".join(f"{name}: {plain(why)}" for name, why in situation.not_read.items())
+        unread = ((plain(name), why) for name, why in situation.not_read.items())
+        what = "; ".join(f"{name}: {plain(why)}" for name, why in unread)
         parts.append(f"Not everything was read ({what}).")
     if running:
         jobs = count_text(running, "running job")
         parts.append(f"Nothing tells whether {jobs} still {'lives' if running == 1 else 'live'}.")
     if blind:
         facts = ", ".join(blind).replace("_", " ")
-        parts.append(f"{situation.system} does not record: {facts}.")
+        parts.append(f"{plain(situation.system)} does not record: {facts}.")
     return " ".join(parts)
 
 

@@ -6,10 +6,17 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
-from jobplaybook.detectors.findings import Finding, first_ids, radius_of
+from jobplaybook.detectors.findings import (
+    Finding,
+    first_ids,
+    radius_of,
+    rate_text,
+    short,
+    when_text,
+)
 from jobplaybook.detectors.situation import DeadJob, Situation
 from jobplaybook.model import Layer, Severity
-from jobplaybook.units import MICROS, clock_text, count_text, duration_text, iso, plain
+from jobplaybook.units import MICROS, count_text, duration_text, iso
 
 FEW = 3
 """Fewer dead letters than this are not called growth."""
@@ -26,20 +33,23 @@ def dead_letters_growing(situation: Situation) -> list[Finding]:
         return []
     share = len(dead) / max(situation.finished_in_window, 1)
     recent, usual = _recent(situation)
-    grows = recent >= FEW and recent > usual + SIGMAS * math.sqrt(usual)
+    grows = usual is not None and recent >= FEW and recent > usual + SIGMAS * math.sqrt(usual)
     if not grows and share < SHARE:
         return []
-    types = Counter(job.job_type or "unknown" for job in dead).most_common(5)
+    types = Counter(job.job_type or "of unknown type" for job in dead).most_common(5)
+    since = dead[-recent].finished_at if grows else dead[0].finished_at
     return [
         Finding(
             code="dead-letters-growing",
             severity=Severity.TICKET,
             layer=Layer.RESULT,
-            since=dead[0].finished_at,
+            since=since,
             count=len(dead),
             radius=radius_of(dead, knows_tenants=situation.knows_tenants),
             job_ids=first_ids(job.id for job in dead),
-            sentence=_sentence(situation, dead, share, types[0]),
+            sentence=_sentence(
+                situation, dead, share, types[0], (recent, usual) if grows else None
+            ),
             evidence={
                 "by_type": dict(types),
                 "share_of_finished": share,
@@ -56,21 +66,34 @@ def dead_letters_growing(situation: Situation) -> list[Finding]:
     ]
 
 
-def _recent(situation: Situation) -> tuple[int, float]:
-    """Return the dead of the last hour, and how many its past makes usual for an hour."""
-    edge = situation.seen_until - int(RECENT_SECONDS * MICROS)
+def _recent(situation: Situation) -> tuple[int, float | None]:
+    """Return the dead of the last hour, and how many are usual for an hour.
+
+    Less than another hour before it is no past to compare with: then nothing is usual.
+    """
+    edge = situation.flow_until - int(RECENT_SECONDS * MICROS)
     recent = sum(job.finished_at >= edge for job in situation.dead)
     past = (edge - situation.window_from) / MICROS
-    usual = (len(situation.dead) - recent) / past * RECENT_SECONDS if past > 0 else 0.0
-    return recent, usual
+    if past < RECENT_SECONDS:
+        return recent, None
+    return recent, (len(situation.dead) - recent) / past * RECENT_SECONDS
 
 
 def _sentence(
-    situation: Situation, dead: Sequence[DeadJob], share: float, most: tuple[str, int]
+    situation: Situation,
+    dead: Sequence[DeadJob],
+    share: float,
+    most: tuple[str, int],
+    growth: tuple[int, float | None] | None,
 ) -> str:
     age = duration_text((situation.now - dead[0].finished_at) / MICROS)
+    since = when_text(dead[0].finished_at, situation.now)
+    lately = ""
+    if growth is not None:
+        usual = rate_text((growth[1] or 0.0) / RECENT_SECONDS)
+        lately = f", {growth[0]:,} in the last hour where {usual} is usual"
     return (
-        f"{count_text(len(dead), 'job')} ended as dead letters since "
-        f"{clock_text(dead[0].finished_at)} ({share:.1%} of what finished), {most[1]:,} of them "
-        f"{plain(most[0])}; the oldest waits {age} for a decision."
+        f"{count_text(len(dead), 'job')} ended as dead letters since {since} ({share:.1%} of what "
+        f"finished{lately}), {most[1]:,} of them {short(most[0])}; the oldest waits {age} for a "
+        "decision."
     )

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from jobplaybook.model import Layer, Severity
-from jobplaybook.units import count_text, iso
+from jobplaybook.units import MICROS, clock_text, count_text, iso, plain
 
 MAX_IDS = 10
+_SAME_HOURS = 12 * 3_600 * MICROS
 
 CODES = (
     "healthy",
@@ -105,24 +106,82 @@ class Finding:
         }
 
 
-def first_ids(ids: Iterable[str]) -> tuple[str, ...]:
-    """Return the first ids, numbers in number order.
+def in_order(ids: Iterable[str]) -> list[str]:
+    """Return ids without doubles, numbers in number order before all others.
 
     Examples
     --------
-    >>> first_ids(["10", "9", "x"])
-    ('9', '10', 'x')
+    >>> in_order(["10", "9", "x", "9"])
+    ['9', '10', 'x']
     """
-    ordered = sorted(ids, key=lambda i: (not i.isdecimal(), len(i) if i.isdecimal() else 0, i))
-    return tuple(ordered[:MAX_IDS])
+    return sorted(set(ids), key=lambda i: (not i.isdecimal(), len(i) if i.isdecimal() else 0, i))
+
+
+def first_ids(ids: Iterable[str]) -> tuple[str, ...]:
+    """Return the first `MAX_IDS` ids, numbers in number order."""
+    return tuple(in_order(ids)[:MAX_IDS])
+
+
+def short(text: str, limit: int = 60) -> str:
+    """Return job-supplied text for a sentence: cut, and without control characters.
+
+    Examples
+    --------
+    >>> short("mail"), short("x" * 99, limit=5)
+    ('mail', 'xxxx…')
+    """
+    return plain(text if len(text) <= limit else text[: limit - 1] + "…")
+
+
+def names_text(names: Sequence[str], limit: int = 3) -> str:
+    """Return names for people: the first few, and how many more.
+
+    Examples
+    --------
+    >>> names_text(["1", "2", "3", "4", "5"])
+    '1, 2, 3 and 2 more'
+    """
+    shown = ", ".join(short(name) for name in names[:limit])
+    return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+
+
+def rate_text(per_second: float) -> str:
+    """Return a rate for people: per minute, or per hour where a minute sees less than one.
+
+    Examples
+    --------
+    >>> rate_text(20.0), rate_text(0.05), rate_text(0.001), rate_text(0.0)
+    ('1,200/min', '3.0/min', '3.6/h', '0/min')
+    """
+    for scale, unit in ((60, "min"), (3_600, "h")):
+        value = per_second * scale
+        if value >= 1 or not value:
+            return f"{value:,.{0 if value >= 10 or not value else 1}f}/{unit}"
+    return f"{value:.2g}/h"
+
+
+def when_text(at: int | None, seen: int) -> str:
+    """Return a moment for people: the time of day, and the day where it is not of these hours.
+
+    Examples
+    --------
+    >>> when_text(1796096722000000, 1796096730000000)
+    '03:45:22Z'
+    >>> when_text(1796096722000000, 1797911122000000)
+    '2026-12-01 03:45:22Z'
+    """
+    if at is None or abs(seen - at) < _SAME_HOURS:
+        return clock_text(at)
+    return f"{(iso(at) or 'unknown')[:10]} {clock_text(at)}"
 
 
 def radius_of(jobs: Iterable[Any], *, knows_tenants: bool) -> BlastRadius:
     """Return the blast radius of objects with ``job_type`` and ``tenant_id``."""
     listed = list(jobs)
     tenants = {job.tenant_id for job in listed if job.tenant_id is not None}
+    types = {job.job_type for job in listed if job.job_type is not None}
     return BlastRadius(
         jobs=len(listed),
         tenants=len(tenants) if knows_tenants else None,
-        types=len({job.job_type for job in listed if job.job_type is not None}),
+        types=len(types) if types or not listed else None,
     )

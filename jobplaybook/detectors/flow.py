@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from jobplaybook.detectors.findings import BlastRadius, Finding
+from jobplaybook.detectors.findings import BlastRadius, Finding, rate_text, short, when_text
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.measures import drain_seconds, net_rate
 from jobplaybook.model import Layer, Severity
-from jobplaybook.units import MICROS, count_text, duration_text, iso, plain
+from jobplaybook.units import MICROS, count_text, duration_text, iso
 
 STILL_SECONDS = 60.0
 """A queue is not called still before this: workers poll every few seconds."""
 EXPECTED_CLAIMS = 10.0
 """So many claims were due in the silence that chance hardly explains it (e^-10)."""
 NO_BASELINE_SECONDS = 300.0
-"""How old the oldest claimable job must be where no claim was ever seen to compare with."""
+"""How long jobs must wait where no rate tells what is due, or nothing what is normal."""
 YOUNG_SECONDS = 60.0
 """A backlog whose oldest job is younger than this is no backlog."""
 NORMAL_FACTOR = 3.0
@@ -25,81 +27,113 @@ PAGE_AGE_SECONDS = 900.0
 """A growing backlog this old is a page."""
 LONG_DRAIN_SECONDS = 3_600.0
 """A draining backlog that needs longer than this is a ticket."""
+FEW_JOBS = 10
+"""Fewer jobs than this that stand still wake nobody."""
 
 
 def queue_name(queue: str | None) -> str:
     """Return a queue's name for people."""
-    return plain(queue) if queue is not None else "(no queue)"
+    return short(queue) if queue is not None else "(no queue)"
+
+
+def radius_of_queue(situation: Situation, queue: QueueState) -> BlastRadius:
+    """Return whom the jobs that are due in a queue belong to."""
+    return BlastRadius(
+        jobs=queue.backlog,
+        tenants=queue.tenants if situation.knows_tenants else None,
+        types=queue.types or None,
+    )
 
 
 def oldest_age_seconds(situation: Situation, queue: QueueState) -> float | None:
     """Return the age of the oldest claimable job, seconds; None where nothing is claimable.
 
-    It is judged at the last look, or at an earlier ``now``: after the last look nobody knows
+    It is judged where the window ends, the last look at the latest: after that nobody knows
     whether the job still waits.
     """
     if queue.oldest_at is None:
         return None
-    at = min(situation.now, situation.seen_until)
-    return max((at - queue.oldest_at) / MICROS, 0.0)
+    return max((situation.flow_until - queue.oldest_at) / MICROS, 0.0)
 
 
 def is_stalled(situation: Situation, queue: QueueState) -> bool:
-    """Whether claimable jobs wait while neither claims nor completions come that were due."""
+    """Whether claimable jobs wait while neither claims nor completions come that were due.
+
+    Either the rate before the silence says that many were due. Or the silence is long for
+    anything that waits, and no run is in order that would explain it: busy workers claim nothing.
+    """
     if not queue.claimable or queue.paused_at is not None or queue.oldest_at is None:
         return False
     silence = silent_seconds(situation, queue)
-    if silence < STILL_SECONDS:
+    if silence < STILL_SECONDS or not (situation.knows_claims or situation.knows_ends):
         return False
-    expected = expected_claims(situation, queue, silence)
-    if expected is None:
-        return silence >= NO_BASELINE_SECONDS
-    return expected >= EXPECTED_CLAIMS
+    if is_proved(situation, queue):
+        return True
+    normal = queue.normal_wait_seconds or 0.0
+    return not queue.live and silence >= max(NO_BASELINE_SECONDS, NORMAL_FACTOR * normal)
+
+
+def is_proved(situation: Situation, queue: QueueState) -> bool:
+    """Whether the rate of claims proves a queue's silence: chance hardly explains it."""
+    expected = expected_claims(situation, queue, silent_seconds(situation, queue))
+    return expected is not None and expected >= EXPECTED_CLAIMS
 
 
 def silent_seconds(situation: Situation, queue: QueueState) -> float:
-    """Return how long there was something to claim and nothing was claimed or completed."""
-    marks = [queue.oldest_at, queue.last_claim_at, queue.last_completion_at]
-    last = max(mark for mark in marks if mark is not None)
-    return max((min(situation.now, situation.seen_until) - last) / MICROS, 0.0)
+    """Return how long there was something to claim and nothing was claimed or completed.
+
+    What came before the window was not looked at: no silence is longer than the window.
+    """
+    return max((situation.flow_until - _silent_from(situation, queue)) / MICROS, 0.0)
+
+
+def _silent_from(situation: Situation, queue: QueueState) -> int:
+    marks = (queue.oldest_at, queue.last_claim_at, queue.last_completion_at)
+    return max(situation.window_from, *(mark for mark in marks if mark is not None))
 
 
 def expected_claims(situation: Situation, queue: QueueState, silence: float) -> float | None:
-    """Return how many claims the silence should have seen, from the rate before it."""
-    if queue.claims_before < 2 or queue.first_at is None or queue.last_claim_at is None:
+    """Return how many claims the silence should have seen, from the rate before it.
+
+    The rate is taken up to where the silence begins: hours without work belong to it, or one
+    nightly burst would make every quiet minute suspicious. No more were due than could be claimed.
+    """
+    if queue.claims_before < 2 or queue.first_at is None or not situation.knows_claims:
         return None
-    before = max((queue.last_claim_at - queue.first_at) / MICROS, 1.0)
-    return queue.claims_before / before * silence
+    before = max((_silent_from(situation, queue) - queue.first_at) / MICROS, 1.0)
+    return min(queue.claims_before / before * silence, float(queue.claimable))
 
 
 def queue_stalled(situation: Situation) -> list[Finding]:
     """Find queues with claimable jobs and no claim and no completion where many were due."""
-    return [
-        _stalled(situation, queue) for queue in situation.queues if is_stalled(situation, queue)
-    ]
+    return _of_queues(situation, is_stalled, _stalled)
+
+
+def _of_queues(
+    situation: Situation,
+    found: Callable[[Situation, QueueState], bool],
+    told: Callable[[Situation, QueueState], Finding],
+) -> list[Finding]:
+    """Return a finding a queue, the queue with the most jobs first."""
+    findings = [told(situation, queue) for queue in situation.queues if found(situation, queue)]
+    return sorted(findings, key=lambda finding: -finding.count)
 
 
 def _stalled(situation: Situation, queue: QueueState) -> Finding:
     silence = silent_seconds(situation, queue)
-    expected = expected_claims(situation, queue, silence)
-    due = f", where about {expected:,.0f} claims were due" if expected is not None else ""
-    since = min(situation.now, situation.seen_until) - int(silence * MICROS)
     return Finding(
         code="queue-stalled",
-        severity=Severity.PAGE,
+        severity=Severity.PAGE if queue.claimable >= FEW_JOBS else Severity.TICKET,
         layer=Layer.WAITING,
-        sure=expected is not None,
-        since=since,
+        sure=is_proved(situation, queue) and situation.knows_ends and not queue.live,
+        since=_silent_from(situation, queue),
         count=queue.claimable,
-        radius=BlastRadius(jobs=queue.claimable),
-        sentence=(
-            f"Queue {queue_name(queue.queue)} stands still: {count_text(queue.claimable, 'job')} "
-            f"could be claimed, nothing was claimed or completed for {duration_text(silence)}{due}."
-        ),
+        radius=radius_of_queue(situation, queue),
+        sentence=_stalled_sentence(situation, queue, silence),
         evidence={
             **_queue_evidence(situation, queue),
             "silent_seconds": silence,
-            "expected_claims": expected,
+            "expected_claims": expected_claims(situation, queue, silence),
         },
         next=(
             "Check that workers for this queue run and are connected to this database.",
@@ -108,35 +142,66 @@ def _stalled(situation: Situation, queue: QueueState) -> Finding:
     )
 
 
+def _stalled_sentence(situation: Situation, queue: QueueState, silence: float) -> str:
+    expected = expected_claims(situation, queue, silence)
+    due = f", where about {expected:,.0f} claims were due" if is_proved(situation, queue) else ""
+    seen = {"claimed": situation.knows_claims, "completed": situation.knows_ends}
+    parts = [
+        f"Queue {queue_name(queue.queue)} stands still: {count_text(queue.claimable, 'job')} "
+        f"could be claimed, nothing was {' or '.join(word for word in seen if seen[word])} for "
+        f"{duration_text(silence)}{due}."
+    ]
+    if queue.live:
+        runs = count_text(queue.live, "job")
+        parts.append(
+            f"{runs} still {'runs' if queue.live == 1 else 'run'}: busy workers, or stuck."
+        )
+    if queue.arrivals and situation.knows_arrivals:
+        came, lately = count_text(queue.arrivals), duration_text(situation.rate_seconds)
+        parts.append(f"Intake is safe: {came} came in the last {lately} and {_are(queue)} stored.")
+    return " ".join(parts)
+
+
+def _are(queue: QueueState) -> str:
+    return "is" if queue.arrivals == 1 else "are"
+
+
 def queue_paused(situation: Situation) -> list[Finding]:
     """Find queues whose jobs wait because somebody paused them."""
-    return [
-        Finding(
-            code="queue-paused",
-            severity=Severity.TICKET,
-            layer=Layer.WAITING,
-            since=queue.paused_at,
-            count=queue.waiting,
-            radius=BlastRadius(jobs=queue.waiting),
-            sentence=(
-                f"Queue {queue_name(queue.queue)} is paused since {iso(queue.paused_at)}: "
-                f"{count_text(queue.waiting, 'job')} wait until somebody resumes it."
-            ),
-            evidence=_queue_evidence(situation, queue),
-            next=("Ask who paused it and why before it is resumed.",),
-        )
-        for queue in situation.queues
-        if queue.paused_at is not None and queue.waiting
-    ]
+    return _of_queues(situation, is_paused, _paused)
+
+
+def is_paused(situation: Situation, queue: QueueState) -> bool:
+    """Whether jobs wait in a paused queue."""
+    return queue.paused_at is not None and queue.waiting > 0
+
+
+def _paused(situation: Situation, queue: QueueState) -> Finding:
+    wait = "waits" if queue.waiting == 1 else "wait"
+    due = f", {queue.backlog:,} of them due," if queue.backlog < queue.waiting else ""
+    return Finding(
+        code="queue-paused",
+        severity=Severity.TICKET if queue.backlog else Severity.NOTE,
+        layer=Layer.WAITING,
+        since=queue.paused_at,
+        count=queue.waiting,
+        radius=replace(radius_of_queue(situation, queue), jobs=queue.waiting),
+        sentence=(
+            f"Queue {queue_name(queue.queue)} is paused since "
+            f"{when_text(queue.paused_at, situation.now)}: {count_text(queue.waiting, 'job')}{due} "
+            f"{wait} until somebody resumes it."
+        ),
+        evidence={
+            **_queue_evidence(situation, queue),
+            "paused_at": iso(queue.paused_at),
+        },
+        next=("Ask who paused it and why before it is resumed.",),
+    )
 
 
 def backlogs(situation: Situation) -> list[Finding]:
     """Find backlogs older than their normal, growing or draining."""
-    return [
-        _backlog(situation, queue)
-        for queue in situation.queues
-        if is_backlog(situation, queue) and not is_stalled(situation, queue)
-    ]
+    return _of_queues(situation, lambda s, q: is_backlog(s, q) and not is_stalled(s, q), _backlog)
 
 
 def is_backlog(situation: Situation, queue: QueueState) -> bool:
@@ -149,57 +214,92 @@ def is_backlog(situation: Situation, queue: QueueState) -> bool:
     return age > NORMAL_FACTOR * queue.normal_wait_seconds
 
 
+def is_draining(situation: Situation, queue: QueueState) -> bool:
+    """Whether more jobs leave a queue than come; False where that is not known."""
+    return situation.knows_arrivals and situation.knows_ends and queue.left > queue.arrivals
+
+
 def _backlog(situation: Situation, queue: QueueState) -> Finding:
     seconds = situation.rate_seconds
-    arrival, completion = queue.arrivals / seconds, queue.completions / seconds
-    net = net_rate(arrival_rate=arrival, completion_rate=completion)
-    drain = drain_seconds(queue.claimable, arrival_rate=arrival, completion_rate=completion)
-    age = oldest_age_seconds(situation, queue) or 0.0
-    draining = net > 0
+    known = situation.knows_arrivals and situation.knows_ends
+    arrival, left = queue.arrivals / seconds, queue.left / seconds
+    drain = drain_seconds(queue.backlog, arrival_rate=arrival, completion_rate=left)
+    draining = is_draining(situation, queue)
+    # Counts scatter by their square root: a smaller difference is none.
+    clear = abs(queue.left - queue.arrivals) > 2 * math.sqrt(queue.left + queue.arrivals)
     return Finding(
         code="backlog-draining" if draining else "backlog-growing",
-        severity=_backlog_severity(draining, age, drain),
+        severity=_backlog_severity(situation, queue, drain, clear),
         layer=Layer.WAITING,
-        sure=queue.normal_wait_seconds is not None,
+        sure=known and clear and queue.normal_wait_seconds is not None,
         since=queue.oldest_at,
-        count=queue.claimable,
-        radius=BlastRadius(jobs=queue.claimable),
-        sentence=_backlog_sentence(queue, age, drain, arrival, completion),
+        count=queue.backlog,
+        radius=radius_of_queue(situation, queue),
+        sentence=_backlog_sentence(situation, queue, drain),
         evidence={
             **_queue_evidence(situation, queue),
-            "arrival_rate": arrival,
-            "completion_rate": completion,
-            "net_rate": net,
-            "drain_seconds": None if math.isinf(drain) else drain,
+            "arrival_rate": arrival if situation.knows_arrivals else None,
+            "completion_rate": queue.completions / seconds if situation.knows_ends else None,
+            "net_rate": net_rate(arrival_rate=arrival, completion_rate=left) if known else None,
+            "drain_seconds": drain if known and math.isfinite(drain) else None,
         },
         next=_backlog_next(draining),
     )
 
 
-def _backlog_severity(draining: bool, age: float, drain: float) -> Severity:
-    if draining:
+def _backlog_severity(
+    situation: Situation, queue: QueueState, drain: float, clear: bool
+) -> Severity:
+    if is_draining(situation, queue):
         return Severity.TICKET if drain > LONG_DRAIN_SECONDS else Severity.NOTE
-    return Severity.PAGE if age >= PAGE_AGE_SECONDS else Severity.TICKET
+    old = (oldest_age_seconds(situation, queue) or 0.0) >= PAGE_AGE_SECONDS
+    known = situation.knows_arrivals and situation.knows_ends
+    quiet = not queue.arrivals and not queue.left
+    aside = _is_left_behind(queue) and not clear
+    return Severity.PAGE if old and known and not quiet and not aside else Severity.TICKET
 
 
-def _backlog_sentence(
-    queue: QueueState, age: float, drain: float, arrival: float, completion: float
-) -> str:
+def _is_left_behind(queue: QueueState) -> bool:
+    """Whether claims come in time while the oldest job waits: it is passed over, not in line."""
+    return queue.recent_wait_seconds is not None and queue.recent_wait_seconds < YOUNG_SECONDS
+
+
+def _backlog_sentence(situation: Situation, queue: QueueState, drain: float) -> str:
     normal = (
         f"normal is under {duration_text(queue.normal_wait_seconds)}"
         if queue.normal_wait_seconds is not None
         else "what is normal is not known"
     )
-    flow = f"{arrival * 60:,.0f}/min in, {completion * 60:,.0f}/min done"
-    end = (
-        "it never clears at this rate"
-        if math.isinf(drain)
-        else f"it clears in about {duration_text(drain)} at this rate"
-    )
+    age = duration_text(oldest_age_seconds(situation, queue))
     return (
-        f"Queue {queue_name(queue.queue)} has {count_text(queue.claimable, 'job')} waiting, the "
-        f"oldest for {duration_text(age)} ({normal}); {flow}: {end}."
+        f"Queue {queue_name(queue.queue)} has {count_text(queue.backlog, 'job')} waiting, the "
+        f"oldest for {age} ({normal}); {_flow_text(situation, queue)}: "
+        f"{_end_text(situation, queue, drain)}."
     )
+
+
+def _flow_text(situation: Situation, queue: QueueState) -> str:
+    seconds = situation.rate_seconds
+    came = rate_text(queue.arrivals / seconds) if situation.knows_arrivals else "unknown"
+    done = rate_text(queue.completions / seconds) if situation.knows_ends else "unknown"
+    dead = f", {rate_text(queue.dead / seconds)} dead" if queue.dead else ""
+    return f"{came} in, {done} done{dead} over {duration_text(seconds)}"
+
+
+def _end_text(situation: Situation, queue: QueueState, drain: float) -> str:
+    if not (situation.knows_arrivals and situation.knows_ends):
+        return "whether it grows is not known"
+    if not queue.arrivals and not queue.left:
+        runs = f", {count_text(queue.live, 'job')} still running" if queue.live else ""
+        return f"none came and none ended in that time{runs}"
+    if not math.isinf(drain):
+        return f"it clears in about {duration_text(drain)} at this rate"
+    if _is_left_behind(queue):
+        return (
+            "it never clears at this rate, though claims wait under "
+            f"{duration_text(queue.recent_wait_seconds)}: the oldest is passed over"
+        )
+    return "it never clears at this rate"
 
 
 def _backlog_next(draining: bool) -> tuple[str, ...]:
@@ -215,9 +315,12 @@ def _queue_evidence(situation: Situation, queue: QueueState) -> dict[str, Any]:
     return {
         "queue": queue.queue,
         "waiting": queue.waiting,
+        "due": queue.backlog,
         "claimable": queue.claimable,
+        "running": queue.running,
         "oldest_claimable_age_seconds": oldest_age_seconds(situation, queue),
         "normal_wait_seconds": queue.normal_wait_seconds,
+        "recent_wait_seconds": queue.recent_wait_seconds,
         "last_claim_at": iso(queue.last_claim_at),
         "last_completion_at": iso(queue.last_completion_at),
         "rate_window_seconds": situation.rate_seconds,

@@ -1,10 +1,19 @@
-"""Held jobs: leases that ran out, runs that nobody can vouch for, workers that went silent."""
+"""Held jobs: leases that ran out, and runs that nobody can vouch for."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids, radius_of
+from jobplaybook.detectors.findings import (
+    BlastRadius,
+    Finding,
+    first_ids,
+    in_order,
+    names_text,
+    radius_of,
+    when_text,
+)
 from jobplaybook.detectors.situation import HeldJob, RunTime, Situation, WorkerState
 from jobplaybook.model import Layer, Quality, Severity
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text, iso, plain
@@ -13,6 +22,8 @@ MIN_RUNS = 20
 """Fewer finished runs of a type than this, and its own p99 is no measure."""
 NO_HISTORY_SECONDS = 3_600.0
 """What a run is compared with where nothing ever finished."""
+YOUNG_RUN_SECONDS = 60.0
+"""A doubtful run younger than this is only noted."""
 SWEEP_GRACE = 2.0
 """A sweeper gets this many lease lengths before its silence is a page."""
 
@@ -22,9 +33,9 @@ def lease_expired(situation: Situation) -> list[Finding]:
     expired = [job for job in situation.held if job.is_expired]
     if not expired:
         return []
-    owners = sorted({job.owner or "unknown" for job in expired})
+    owners = in_order(job.owner for job in expired if job.owner is not None)
     beats = _beats(situation, owners)
-    since = min([beats[o] for o in owners if o in beats] or [_first_end(expired)])
+    lost = {worker.owner for worker in situation.workers if situation.is_lost(worker)}
     radius = radius_of(expired, knows_tenants=situation.knows_tenants)
     sure = not situation.judged_later and situation.grade("lease") >= Quality.BOUND
     return [
@@ -33,14 +44,19 @@ def lease_expired(situation: Situation) -> list[Finding]:
             severity=_expired_severity(situation, expired),
             layer=Layer.CLAIMED,
             sure=sure,
-            since=since,
+            since=min((beats[o] for o in owners if o in lost & beats.keys()), default=None)
+            or _first_end(expired),
             count=len(expired),
             radius=radius,
             job_ids=first_ids(job.id for job in expired),
             sentence=_expired_sentence(situation, expired, owners, radius),
             evidence={
                 "owners": owners,
-                "by_owner": [_owner_evidence(o, expired, beats) for o in owners],
+                "without_owner": sum(job.owner is None for job in expired),
+                "by_owner": [
+                    _owner_evidence(owner, expired, beats) for owner in _with_none(owners, expired)
+                ],
+                "owners_alive": _alive(situation, owners),
                 "sweeper": situation.sweeper,
                 "possible_sweepers": list(situation.possible_sweepers),
                 "judged_at": iso(situation.now),
@@ -51,13 +67,27 @@ def lease_expired(situation: Situation) -> list[Finding]:
     ]
 
 
+def _with_none(owners: Sequence[str], jobs: Sequence[HeldJob]) -> list[str | None]:
+    return [*owners, *([None] if any(job.owner is None for job in jobs) else [])]
+
+
+def _alive(situation: Situation, owners: Sequence[str]) -> list[str]:
+    """Return the owners that were heard of in time; nobody was heard of after the last look."""
+    if situation.judged_later:
+        return []
+    beating = {worker.owner for worker in situation.workers if situation.beats(worker)}
+    return [owner for owner in owners if owner in beating]
+
+
 def _expired_severity(situation: Situation, expired: Sequence[HeldJob]) -> Severity:
     if situation.sweeper is None:
         return Severity.PAGE
     leases = [w.lease_seconds for w in situation.workers if w.lease_seconds]
     grace = SWEEP_GRACE * max(leases, default=30.0)
     overdue = max((job.judged_at - (job.locked_until or 0)) / MICROS for job in expired)
-    return Severity.PAGE if overdue > grace else Severity.TICKET
+    # After the last look nobody saw the sweeper fail.
+    late = overdue > grace and not situation.judged_later
+    return Severity.PAGE if late else Severity.TICKET
 
 
 def _expired_sentence(
@@ -65,25 +95,38 @@ def _expired_sentence(
 ) -> str:
     jobs = count_text(len(expired), "job")
     verb = "is" if len(expired) == 1 else "are"
+    who = _workers(owners, any(job.owner is None for job in expired))
+    held = f"{jobs}{radius.text} {verb} held by {who}, {_state_of(situation, expired, owners)}."
+    return f"{held} {_fate(situation, len(expired))}"
+
+
+def _state_of(situation: Situation, expired: Sequence[HeldJob], owners: Sequence[str]) -> str:
     lost = {worker.owner for worker in situation.workers if situation.is_lost(worker)}
     if situation.judged_later:
-        what = f"whose lease is over by {clock_text(situation.now)}; nobody looked after "
-        what += clock_text(situation.seen_until)
-    elif set(owners) <= lost:
-        what = "which stopped beating"
-    else:
-        what = "past the end of its lease"
-    who = f"worker {_names(owners)}" if len(owners) == 1 else f"workers {_names(owners)}"
-    held = f"{jobs}{radius.text} {verb} held by {who}, {what}."
-    return f"{held} {_fate(situation, len(expired))}"
+        return (
+            f"whose lease is over by {clock_text(situation.now)}; nobody looked after "
+            f"{when_text(situation.seen_until, situation.now)}"
+        )
+    if owners and set(owners) <= lost and all(job.owner is not None for job in expired):
+        return "which stopped beating"
+    alive = _alive(situation, owners)
+    said = "past the end of " + ("its lease" if len(owners) == 1 else "their leases")
+    return f"{said}; {_workers(alive, False)} still beating" if alive else said
+
+
+def _workers(owners: Sequence[str], unnamed: bool) -> str:
+    if not owners:
+        return "an unknown worker"
+    names = ("worker " if len(owners) == 1 else "workers ") + names_text(owners)
+    return names + (" and by nobody named" if unnamed else "")
 
 
 def _fate(situation: Situation, count: int) -> str:
     they = "it" if count == 1 else "they"
     if situation.sweeper is not None:
-        return f"{they.capitalize()} will be taken back by {situation.sweeper}."
+        return f"{they.capitalize()} will be taken back by {plain(situation.sweeper)}."
     if situation.possible_sweepers:
-        names = ", ".join(plain(name) for name in situation.possible_sweepers)
+        names = names_text(situation.possible_sweepers)
         return (
             f"Nothing sweeps this queue by itself: {they} will wait for ever unless your own "
             f"periodic task ({names}) requeues stalled jobs."
@@ -92,20 +135,32 @@ def _fate(situation: Situation, count: int) -> str:
 
 
 def _expired_next(situation: Situation, owners: Sequence[str]) -> tuple[str, ...]:
-    who = f"worker {_names(owners)} is" if len(owners) == 1 else f"workers {_names(owners)} are"
-    if situation.sweeper is not None:
-        return (f"Check that {who} really gone; {situation.sweeper} requeues the jobs by itself.",)
-    return (f"Check that {who} really gone, then requeue the jobs with the native statement.",)
+    alive = _alive(situation, owners)
+    gone = [owner for owner in owners if owner not in alive]
+    steps = []
+    if gone or not owners:
+        who = f"{_workers(gone, False)} {'are' if len(gone) > 1 else 'is'}"
+        steps.append(
+            f"Check that {who} really gone; {plain(situation.sweeper)} requeues the jobs by itself."
+            if situation.sweeper is not None
+            else f"Check that {who} really gone, then requeue the jobs with the native statement."
+        )
+    if alive:
+        steps.append(
+            f"Requeue nothing that {_workers(alive, False)} may still work on: it beats. Does the "
+            "job hang, or is the lease shorter than the run?"
+        )
+    return tuple(steps)
 
 
 def _owner_evidence(
-    owner: str, expired: Sequence[HeldJob], beats: dict[str, int]
+    owner: str | None, expired: Sequence[HeldJob], beats: dict[str, int]
 ) -> dict[str, object]:
-    own = [job for job in expired if (job.owner or "unknown") == owner]
+    own = [job for job in expired if job.owner == owner]
     return {
         "owner": owner,
         "jobs": len(own),
-        "last_heartbeat_at": iso(beats.get(owner)),
+        "last_heartbeat_at": None if owner is None else iso(beats.get(owner)),
         "lease_over_at": iso(_first_end(own)),
     }
 
@@ -122,42 +177,73 @@ def _beats(situation: Situation, owners: Sequence[str]) -> dict[str, int]:
     }
 
 
-def _names(owners: Sequence[str], limit: int = 3) -> str:
-    shown = ", ".join(plain(owner) for owner in owners[:limit])
-    return shown + (f" and {len(owners) - limit} more" if len(owners) > limit else "")
+def is_doubtful(job: HeldJob, workers: Mapping[str, WorkerState]) -> bool:
+    """Whether no lease of a known owner speaks for a run; `lease_expired` has those whose is over.
+
+    Where no worker is known at all, a lease alone is enough. An owner that started after the
+    claim is another one under the same name.
+    """
+    if job.is_expired:
+        return False
+    return bool(_doubt(job, workers))
+
+
+def _doubt(job: HeldJob, workers: Mapping[str, WorkerState]) -> str:
+    owner = workers.get(job.owner) if job.owner is not None else None
+    if job.locked_until is None:
+        return "no lease" if owner is not None else "no lease and no known owner"
+    if not workers:
+        return ""
+    if owner is None:
+        return "no known owner"
+    started = owner.started_at
+    before = started is not None and job.claimed_at is not None and job.claimed_at < started
+    return "claimed before its owner started" if before else ""
+
+
+def live_runs(situation: Situation) -> Counter[str | None]:
+    """Return per queue how many runs are in order: in time, and of an owner that is not lost."""
+    workers = {worker.owner: worker for worker in situation.workers}
+    lost = {worker.owner for worker in situation.workers if situation.is_lost(worker)}
+    return Counter(
+        job.queue
+        for job in situation.held
+        if not job.is_expired
+        and job.owner not in lost
+        and not (job.claimed_at is None and is_doubtful(job, workers))
+        and not _phantom(situation, job, workers)
+    )
 
 
 def phantom_running(situation: Situation) -> list[Finding]:
     """Find runs that no lease or known owner vouches for, longer than their type's own p99."""
-    phantoms = [(job, reason) for job in situation.held if (reason := _phantom(situation, job))]
-    if not phantoms:
+    workers = {worker.owner: worker for worker in situation.workers}
+    found = [(job, limit) for job in situation.held if (limit := _phantom(situation, job, workers))]
+    if not found:
         return []
-    jobs = [job for job, _ in phantoms]
-    owners = sorted({job.owner for job in jobs if job.owner is not None})
+    jobs = [job for job, _ in found]
+    owners = in_order(job.owner for job in jobs if job.owner is not None)
     oldest = min(job.claimed_at for job in jobs if job.claimed_at is not None)
-    radius = radius_of(jobs, knows_tenants=situation.knows_tenants)
-    age = duration_text((situation.seen_until - oldest) / MICROS)
-    verb = "runs" if len(jobs) == 1 else "run"
     return [
         Finding(
             code="phantom-running",
-            severity=Severity.PAGE if situation.sweeper is None else Severity.TICKET,
+            severity=_phantom_severity(situation, oldest),
             layer=Layer.CLAIMED,
             sure=False,
             since=oldest,
             count=len(jobs),
-            radius=radius,
+            radius=radius_of(jobs, knows_tenants=situation.knows_tenants),
             job_ids=first_ids(job.id for job in jobs),
-            sentence=(
-                f"{count_text(len(jobs), 'job')}{radius.text} {verb} longer than "
-                f"{'its' if len(jobs) == 1 else 'their'} type ever should (the oldest for {age}), "
-                "and no lease or known worker vouches for "
-                f"{'it' if len(jobs) == 1 else 'them'}. {_fate(situation, len(jobs))}"
-            ),
+            sentence=_phantom_sentence(situation, jobs, oldest),
             evidence={
                 "owners": owners,
                 "without_owner": sum(job.owner is None for job in jobs),
-                "reasons": sorted({reason for _, reason in phantoms}),
+                "by_owner": [
+                    {"owner": owner, "jobs": sum(job.owner == owner for job in jobs)}
+                    for owner in _with_none(owners, jobs)
+                ],
+                "doubts": dict(Counter(_doubt(job, workers) for job in jobs)),
+                "reasons": sorted({limit for _, limit in found}),
             },
             next=(
                 "Check in the workers' logs whether these jobs still run; decide between failing "
@@ -167,76 +253,52 @@ def phantom_running(situation: Situation) -> list[Finding]:
     ]
 
 
-def _phantom(situation: Situation, job: HeldJob) -> str:
-    """Return why a run counts as a phantom, or an empty text."""
-    known = {worker.owner for worker in situation.workers}
-    if job.is_expired or job.claimed_at is None:
-        return ""
-    if job.locked_until is not None and (not known or job.owner in known):
+def _phantom_severity(situation: Situation, oldest: int) -> Severity:
+    # One run in a hundred is longer than the p99: seconds beyond it wake nobody.
+    if _seen_age(situation, oldest) < YOUNG_RUN_SECONDS:
+        return Severity.NOTE
+    return Severity.PAGE if situation.sweeper is None else Severity.TICKET
+
+
+def _phantom_sentence(situation: Situation, jobs: Sequence[HeldJob], oldest: int) -> str:
+    one = len(jobs) == 1
+    radius = radius_of(jobs, knows_tenants=situation.knows_tenants)
+    # A sweeper goes by leases: what has none it never takes back.
+    swept = situation.sweeper is None or all(job.locked_until is not None for job in jobs)
+    fate = _fate(situation, len(jobs)) if swept else "What has no lease is never taken back."
+    return (
+        f"{count_text(len(jobs), 'job')}{radius.text} {'runs' if one else 'run'} longer than "
+        f"{'its' if one else 'their'} type ever should (the oldest for "
+        f"{duration_text(_seen_age(situation, oldest))}), and no lease or known worker vouches for "
+        f"{'it' if one else 'them'}. {fate}"
+    )
+
+
+def _seen_age(situation: Situation, since: int) -> float:
+    """Return an age in seconds; nobody looked after the last look, so it does not grow there."""
+    return (min(situation.now, situation.seen_until) - since) / MICROS
+
+
+def _phantom(situation: Situation, job: HeldJob, workers: Mapping[str, WorkerState]) -> str:
+    """Return what a doubtful run is longer than, or an empty text."""
+    if job.claimed_at is None or not is_doubtful(job, workers):
         return ""
     limit, whose = _longest(situation.run_times, job.job_type)
-    # Nobody looked after the last look: a run is not called long for the time since.
-    age = (min(situation.now, situation.seen_until) - job.claimed_at) / MICROS
-    return f"longer than {whose}" if age > limit else ""
+    return f"longer than {whose}" if _seen_age(situation, job.claimed_at) > limit else ""
 
 
 def _longest(run_times: Mapping[str | None, RunTime], job_type: str | None) -> tuple[float, str]:
-    own = run_times.get(job_type)
+    own = run_times.get(job_type) if job_type is not None else None
     if own is not None and own.runs >= MIN_RUNS:
         return own.p99_seconds, f"its type's p99 of {duration_text(own.p99_seconds)}"
+    # The p99 of all types says nothing of a rare long one: it counts only above the hour.
     overall = run_times.get(None)
-    if overall is not None and overall.runs >= MIN_RUNS:
+    if (
+        overall is not None
+        and overall.runs >= MIN_RUNS
+        and overall.p99_seconds > NO_HISTORY_SECONDS
+    ):
         return overall.p99_seconds, (
             f"the p99 of all types, {duration_text(overall.p99_seconds)} (too few runs of its own)"
         )
-    return NO_HISTORY_SECONDS, "one hour (nothing finished to compare with)"
-
-
-def workers_lost(situation: Situation) -> list[Finding]:
-    """Find workers whose heartbeat had stopped when it was read; they are counted, not jobs."""
-    lost = [w for w in situation.workers if situation.is_lost(w) and _matters(situation, w)]
-    if not lost:
-        return []
-    alive = sum(
-        worker.stopped_at is None and not situation.is_lost(worker) for worker in situation.workers
-    )
-    owners = sorted(worker.owner for worker in lost)
-    held = [job for job in situation.held if job.owner in owners]
-    since = min(worker.heartbeat_at for worker in lost if worker.heartbeat_at is not None)
-    work = bool(held) or any(queue.claimable for queue in situation.queues)
-    severity = Severity.PAGE if not alive and work else Severity.TICKET if work else Severity.NOTE
-    return [
-        Finding(
-            code="workers-lost",
-            severity=severity,
-            layer=Layer.CLAIMED,
-            since=since,
-            count=len(lost),
-            radius=radius_of(held, knows_tenants=situation.knows_tenants),
-            job_ids=first_ids(job.id for job in held),
-            sentence=_lost_sentence(owners, since, alive, len(held)),
-            evidence={
-                "owners": owners,
-                "alive": alive,
-                "last_heartbeat_at": {w.owner: iso(w.heartbeat_at) for w in lost},
-                "read_at": iso(situation.workers_read_at),
-            },
-            next=(
-                "Look at the lost workers' hosts: killed, out of memory, redeployed or cut off?",
-                "Start workers again if too few are left to keep up.",
-            ),
-        )
-    ]
-
-
-def _matters(situation: Situation, worker: WorkerState) -> bool:
-    """A worker that went silent before the window and holds nothing is history."""
-    holds = any(job.owner == worker.owner for job in situation.held)
-    return holds or (worker.heartbeat_at or 0) >= situation.window_from
-
-
-def _lost_sentence(owners: Sequence[str], since: int, alive: int, held: int) -> str:
-    who = f"Worker {_names(owners)}" if len(owners) == 1 else f"Workers {_names(owners)}"
-    left = f"{alive} still {'beats' if alive == 1 else 'beat'}" if alive else "no worker is left"
-    holding = f", holding {count_text(held, 'job')}" if held else ", holding nothing"
-    return f"{who} stopped beating at {clock_text(since)}{holding}; {left}."
+    return NO_HISTORY_SECONDS, "one hour (too few runs of its type ended to compare with)"

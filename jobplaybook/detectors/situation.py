@@ -36,12 +36,18 @@ class WorkerState:
     heartbeat_at: int | None
     stopped_at: int | None
     lease_seconds: float | None
+    started_at: int | None = None
 
     def is_lost(self, read_at: int) -> bool:
         """Whether its heartbeat had stopped at ``read_at``; an unknown lease proves nothing."""
         if self.stopped_at is not None or self.heartbeat_at is None or self.lease_seconds is None:
             return False
         return self.heartbeat_at + self.lease_seconds * MICROS < read_at
+
+    def beats(self, read_at: int) -> bool:
+        """Whether it is known to live at ``read_at``: a lease and a heartbeat say so."""
+        known = self.heartbeat_at is not None and self.lease_seconds is not None
+        return known and self.stopped_at is None and not self.is_lost(read_at)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,8 +58,14 @@ class QueueState:
     ----------
     waiting : int
         Pending jobs, due or not.
+    due : int
+        Those whose time has come.
     claimable : int
-        Those that a worker could take now.
+        Those that a worker could take now: due, and not behind another job of their shard.
+    tenants, types : int or None
+        How many different ones the due jobs have; None where it was not counted.
+    live : int
+        Running jobs that a lease, or their age, vouches for.
     oldest_at : int or None
         ``available_at`` of the oldest claimable one.
     arrivals, claims, completions, dead : int
@@ -65,12 +77,18 @@ class QueueState:
     normal_wait_seconds : float or None
         95th percentile of waits before the present backlog began; None: too few to know, or
         nothing waits long enough to ask.
+    recent_wait_seconds : float or None
+        The same of the claims inside the rate window.
     """
 
     queue: str | None
     waiting: int = 0
     claimable: int = 0
+    due: int = 0
     running: int = 0
+    live: int = 0
+    tenants: int | None = None
+    types: int | None = None
     oldest_at: int | None = None
     arrivals: int = 0
     claims: int = 0
@@ -81,7 +99,18 @@ class QueueState:
     last_claim_at: int | None = None
     last_completion_at: int | None = None
     normal_wait_seconds: float | None = None
+    recent_wait_seconds: float | None = None
     paused_at: int | None = None
+
+    @property
+    def backlog(self) -> int:
+        """How many jobs have to go before it is empty: those behind their shard too."""
+        return max(self.due, self.claimable)
+
+    @property
+    def left(self) -> int:
+        """How many jobs left the queue inside the rate window: completed or given up."""
+        return self.completions + self.dead
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,11 +141,13 @@ class Situation:
     now : int
         The moment that ages and leases are judged at.
     seen_until : int
-        The last moment anybody looked: heartbeats, rates and completions end here.
+        The last moment anybody looked: heartbeats and statuses are of then.
     window_from : int
         From here on finished jobs were read whole.
+    window_until : int or None
+        Where the window ends: queues are judged as of then. None: at the last look.
     rates_from : int
-        Beginning of the recent window that rates are taken over; it ends at ``seen_until``.
+        Beginning of the recent window that rates are taken over; it ends where the window does.
     workers_read_at : int or None
         When the heartbeats were read.
     run_times : Mapping
@@ -134,6 +165,7 @@ class Situation:
     seen_until: int
     window_from: int
     rates_from: int
+    window_until: int | None = None
     workers_read_at: int | None = None
     held: tuple[HeldJob, ...] = ()
     workers: tuple[WorkerState, ...] = ()
@@ -159,7 +191,28 @@ class Situation:
     @property
     def rate_seconds(self) -> float:
         """The width of the recent rate window, in seconds."""
-        return max((self.seen_until - self.rates_from) / MICROS, 0.0)
+        return max((self.flow_until - self.rates_from) / MICROS, 0.0)
+
+    @property
+    def flow_until(self) -> int:
+        """As of when queues are judged: the end of the window, the last look or ``now``."""
+        end = self.seen_until if self.window_until is None else self.window_until
+        return min(end, self.seen_until, self.now)
+
+    @property
+    def knows_arrivals(self) -> bool:
+        """Whether the system says when jobs came."""
+        return self.grade("created_at") > Quality.ABSENT
+
+    @property
+    def knows_claims(self) -> bool:
+        """Whether the system says when jobs were claimed."""
+        return max(self.grade("claimed_at"), self.grade("attempt_times")) > Quality.ABSENT
+
+    @property
+    def knows_ends(self) -> bool:
+        """Whether the system says when jobs ended."""
+        return self.grade("finished_at", state="finished") > Quality.ABSENT
 
     @property
     def total(self) -> int:
@@ -176,5 +229,11 @@ class Situation:
         return worst(*(self.facts.get((name, state), Quality.ABSENT) for name in names))
 
     def is_lost(self, worker: WorkerState) -> bool:
-        """Whether a worker's heartbeat had stopped when it was read."""
-        return self.workers_read_at is not None and worker.is_lost(self.workers_read_at)
+        """Whether a worker's heartbeat had stopped when it was read, or at an earlier ``now``."""
+        at = self.workers_read_at
+        return at is not None and worker.is_lost(min(at, self.now))
+
+    def beats(self, worker: WorkerState) -> bool:
+        """Whether a worker was known to live when heartbeats were read."""
+        at = self.workers_read_at
+        return at is not None and worker.beats(min(at, self.now))

@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
-from jobplaybook.dialects import micros, words
+from jobplaybook.dialects import bytewise, micros, words
 from jobplaybook.model import Status
 from jobplaybook.tables import attempts, jobs
 
@@ -24,7 +24,7 @@ def _events(
             micros(time).label("at"),
         )
         .select_from(source)
-        .where(*conditions, time.is_not(None))
+        .where(*conditions, micros(time).is_not(None))
     )
 
 
@@ -59,7 +59,7 @@ def totals(since: int, until: int) -> sa.Select[Any]:
         )
         .where(event.c.at.between(since, until))
         .group_by(event.c.kind, event.c.queue)
-        .order_by(event.c.kind, event.c.queue.nulls_first())
+        .order_by(bytewise(event.c.kind), bytewise(event.c.queue).nulls_first())
     )
 
 
@@ -80,27 +80,22 @@ def buckets(since: int, until: int, *, bucket: int) -> sa.Select[Any]:
     return (
         sa.select(*inner.c, sa.func.count().label("count"))
         .group_by(*inner.c)
-        .order_by(inner.c.kind, inner.c.queue.nulls_first(), inner.c.bucket_at)
+        .order_by(bytewise(inner.c.kind), bytewise(inner.c.queue).nulls_first(), inner.c.bucket_at)
     )
 
 
-def waits(queue: str | None, since: int, until: int) -> sa.Select[Any]:
-    """Return waits before claims in [since, until): the latest claim of each job, microseconds.
+def waits(since: int, until: int) -> sa.Select[Any]:
+    """Return waits before claims in [since, until): queue, claimed_at, wait, in microseconds.
 
-    A wait runs from the job's ``available_at`` to its ``claimed_at``; both belong to the latest
-    attempt, so a parked retry's rest is no wait.
+    One wait a job, the shortest first: from its ``available_at`` to its ``claimed_at``. Both
+    belong to the latest attempt, so a parked retry's rest is no wait.
     """
-    wait = micros(_job.claimed_at) - micros(_job.available_at)
     claimed = micros(_job.claimed_at)
+    wait = claimed - micros(_job.available_at)
     return (
-        sa.select(wait.label("wait"))
-        .where(
-            _job.queue.is_not_distinct_from(queue),
-            claimed >= since,
-            claimed < until,
-            wait >= 0,
-        )
-        .order_by(wait)
+        sa.select(_job.queue, claimed.label("claimed_at"), wait.label("wait"))
+        .where(claimed >= since, claimed < until, wait >= 0)
+        .order_by(wait, bytewise(_job.id))
     )
 
 
@@ -119,7 +114,7 @@ def claimable_intervals(since: int, until: int) -> sa.Select[Any]:
             begin <= until,
             sa.or_(waiting, sa.and_(end >= since, end >= begin)),
         )
-        .order_by(_job.queue.nulls_first(), begin, _job.id)
+        .order_by(bytewise(_job.queue).nulls_first(), begin, bytewise(_job.id))
     )
 
 
@@ -129,5 +124,5 @@ def dead_letters(since: int, until: int) -> sa.Select[Any]:
     return (
         sa.select(_job.id, _job.job_type, _job.queue, _job.tenant_id, ended.label("finished_at"))
         .where(_job.status == words(Status.DEAD)[0], ended.between(since, until))
-        .order_by(ended, _job.id)
+        .order_by(ended, bytewise(_job.id))
     )

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jobplaybook.dialects import micros, words
+from jobplaybook.dialects import bytewise, micros, words
 from jobplaybook.model import Outcome, Status
 from jobplaybook.tables import attempts, jobs, workers
 
@@ -30,7 +30,7 @@ def held() -> sa.Select[Any]:
             micros(_job.read_at).label("read_at"),
         )
         .where(_job.status == words(Status.PROCESSING)[0])
-        .order_by(_job.id)
+        .order_by(bytewise(_job.id))
     )
 
 
@@ -56,19 +56,20 @@ def by_owner(now: int | None = None) -> sa.Select[Any]:
     return (
         sa.select(*held_by.c, micros(workers.c.heartbeat_at).label("heartbeat_at"))
         .select_from(held_by.outerjoin(workers, workers.c.owner == held_by.c.owner))
-        .order_by(held_by.c.owner.nulls_first())
+        .order_by(bytewise(held_by.c.owner).nulls_first())
     )
 
 
 def beats() -> sa.Select[Any]:
-    """Return every worker: owner, heartbeat_at, stopped_at, lease_seconds."""
+    """Return every worker: owner, started_at, heartbeat_at, stopped_at, lease_seconds."""
     worker = workers.c
     return sa.select(
         worker.owner,
+        micros(worker.started_at).label("started_at"),
         micros(worker.heartbeat_at).label("heartbeat_at"),
         micros(worker.stopped_at).label("stopped_at"),
         worker.lease_seconds,
-    ).order_by(worker.owner)
+    ).order_by(bytewise(worker.owner))
 
 
 def run_times(job_type: str | None = None) -> sa.Select[Any]:

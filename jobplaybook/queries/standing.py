@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
-from jobplaybook.dialects import micros, words
+from jobplaybook.dialects import bytewise, micros, words
 from jobplaybook.model import EffectStatus, Layer, State, Status
 from jobplaybook.tables import effects, jobs, outbox
 
@@ -29,23 +29,29 @@ def is_due(now: int) -> ColumnElement[bool]:
 
 
 def is_blocked() -> ColumnElement[bool]:
-    """Return the condition that a running job of the same shard keeps this one from a claim.
+    """Return the condition that another job of the same shard keeps this one from a claim.
 
-    Jobs of one shard (a serial key, where the system has one) run one at a time.
+    Jobs of one shard (a serial key, where the system has one) run one at a time and in order: a
+    running one keeps all others back, and so does the first one that waits, due or not.
     """
-    runs = jobs.alias("runs")
+    runs, waits = jobs.alias("runs"), jobs.alias("waits")
     held = sa.select(runs.c.shard).where(
         runs.c.status == _word(Status.PROCESSING), runs.c.shard.is_not(None)
     )
-    return sa.and_(_job.shard.is_not(None), _job.shard.in_(held))
-
-
-def is_claimable(now: int) -> ColumnElement[bool]:
-    """Return the condition that a worker could claim the job at ``now``.
-
-    Parked retries, jobs that are not due and jobs behind their shard are not claimable.
-    """
-    return sa.and_(_has_status(Status.PENDING), is_due(now), sa.not_(is_blocked()))
+    order = (
+        waits.c.priority.desc().nulls_last(),
+        micros(waits.c.created_at).nulls_last(),
+        sa.func.length(waits.c.id),  # numbers that are stored as text keep their order
+        bytewise(waits.c.id),
+    )
+    place = sa.func.row_number().over(partition_by=waits.c.shard, order_by=order)
+    line = (
+        sa.select(waits.c.id, place.label("place"))
+        .where(waits.c.status == _word(Status.PENDING), waits.c.shard.is_not(None))
+        .subquery("line")
+    )
+    behind = sa.select(line.c.id).where(line.c.place > 1)
+    return sa.and_(_job.shard.is_not(None), sa.or_(_job.shard.in_(held), _job.id.in_(behind)))
 
 
 def state_at(now: int) -> sa.Case[Any]:
@@ -111,7 +117,7 @@ def counts(now: int) -> sa.Select[Any]:
     return (
         sa.select(*inner.c, sa.func.count().label("count"))
         .group_by(*inner.c)
-        .order_by(*(column.nulls_first() for column in inner.c))
+        .order_by(*(bytewise(column).nulls_first() for column in inner.c))
     )
 
 
@@ -124,7 +130,7 @@ def each_job(now: int) -> sa.Select[Any]:
     layer, source = _layered()
     at = sa.literal(now, sa.BigInteger)
     since = sa.case(
-        (_job.finished_at.is_not(None), micros(_job.finished_at)),
+        (micros(_job.finished_at).is_not(None), micros(_job.finished_at)),
         (_has_status(Status.PROCESSING), micros(_job.claimed_at)),
         (is_due(now), micros(_job.available_at)),
         else_=micros(_job.updated_at),
@@ -141,23 +147,38 @@ def each_job(now: int) -> sa.Select[Any]:
             ((at - since) / 1e6).label("in_state_seconds"),
         )
         .select_from(source)
-        .order_by(micros(_job.created_at).desc().nulls_last(), _job.id)
+        .order_by(micros(_job.created_at).desc().nulls_last(), bytewise(_job.id))
     )
 
 
 def claimable(now: int) -> sa.Select[Any]:
-    """Return what waits for a worker, per queue: queue, count, oldest available_at.
+    """Return what waits for a worker, per queue: queue, due, count, oldest_at, tenants, types.
 
-    The age of the oldest is ``now`` minus its ``available_at``: not its creation, and never a
-    parked retry.
+    ``due`` are the pending jobs whose time has come, ``count`` those of them that a worker could
+    take; the age of the oldest is ``now`` minus its ``available_at``: not its creation, and never
+    a parked retry. ``tenants`` and ``types`` count the different ones among all that are due.
     """
-    return (
+    due = (
         sa.select(
             _job.queue,
-            sa.func.count().label("count"),
-            sa.func.min(micros(_job.available_at)).label("oldest_at"),
+            _job.tenant_id,
+            _job.job_type,
+            micros(_job.available_at).label("available_at"),
+            is_blocked().label("blocked"),
         )
-        .where(is_claimable(now))
-        .group_by(_job.queue)
-        .order_by(_job.queue.nulls_first())
+        .where(_has_status(Status.PENDING), is_due(now))
+        .subquery("due")
+    )
+    free = sa.not_(due.c.blocked)
+    return (
+        sa.select(
+            due.c.queue,
+            sa.func.count().label("due"),
+            sa.func.count().filter(free).label("count"),
+            sa.func.min(due.c.available_at).filter(free).label("oldest_at"),
+            sa.func.count(sa.distinct(due.c.tenant_id)).label("tenants"),
+            sa.func.count(sa.distinct(due.c.job_type)).label("types"),
+        )
+        .group_by(due.c.queue)
+        .order_by(bytewise(due.c.queue).nulls_first())
     )

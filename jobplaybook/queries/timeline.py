@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jobplaybook.dialects import Micros, micros
+from jobplaybook.dialects import Micros, bytewise, micros
 from jobplaybook.tables import attempts, deliveries, effects, jobs, outbox, workers
 
 
@@ -34,7 +34,7 @@ def effects_of(job_id: str) -> sa.Select[Any]:
     return (
         sa.select(*_plain(effects))
         .where(effect.job_id == job_id)
-        .order_by(effect.intended_at, effect.effect_key)
+        .order_by(micros(effect.intended_at).nulls_last(), bytewise(effect.effect_key))
     )
 
 
@@ -44,7 +44,7 @@ def notices_of(job_id: str) -> sa.Select[Any]:
     return (
         sa.select(*_plain(outbox))
         .where(notice.job_id == job_id)
-        .order_by(notice.created_at, notice.id)
+        .order_by(micros(notice.created_at).nulls_last(), bytewise(notice.id))
     )
 
 
@@ -54,7 +54,7 @@ def deliveries_of(job_id: str) -> sa.Select[Any]:
     return (
         sa.select(*_plain(deliveries))
         .where(delivery.job_id == job_id)
-        .order_by(delivery.received_at, delivery.id)
+        .order_by(micros(delivery.received_at).nulls_last(), bytewise(delivery.id))
     )
 
 

@@ -22,6 +22,7 @@ from jobplaybook.clock import Clock
 from jobplaybook.connect import ChunkTooSlow, Reader
 from jobplaybook.dialects import SUPERUSER, ListOf, catalogue, database_clock, listed, vitals
 from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
+from jobplaybook.snapshot.chunks import history_chunk, key_chunk
 from jobplaybook.snapshot.file import SnapshotWriter, writing
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
 from jobplaybook.snapshot.pace import SMALLEST_CHUNK, Pace, read_ahead
@@ -103,7 +104,7 @@ class _Capture:
         self.pace = Pace(reader, clock, options)
         self.statements = source.statements(found, options.read)
         self.warnings = list(found.warnings)
-        self.not_read: dict[str, str] = {}
+        self.not_read = dict(found.not_read)
         self.seen: dict[Any, str] = {}
         self.moved = 0
         self.stamp = self._stamp()
@@ -193,8 +194,8 @@ class _Capture:
         table, key = self.found.tables[self.source.job_table], str(self.statements.key.key)
         # An index of the unfinished alone makes chunks of them; without one, every key is walked
         # in chunks, so that no statement examines more rows than a chunk has.
-        fitting = key in table.partly_indexed
-        if not fitting and key not in table.indexed:
+        index = self.statements.indexed if key in table.partly_indexed else None
+        if index is None and key not in table.indexed:
             size = (
                 f"about {table.estimated_rows:,} rows"
                 if table.estimated_rows >= 0
@@ -203,11 +204,16 @@ class _Capture:
             self.warnings.append(
                 f"{table.name} ({size}) has no index that starts with {key}: every chunk scans it"
             )
-        also = sa.true() if fitting else self.statements.unfinished
+        also = self.statements.unfinished if index is None else sa.true()
         after: Any = None
         while not self._must_stop("unfinished", f"{key} above {after}"):
             try:
-                keys = [row[0] for row in self.pace.rows(self._key_chunk(after, fitting))]
+                keys = [
+                    row[0]
+                    for row in self.pace.rows(
+                        key_chunk(self.statements, after, index, self.pace.chunk)
+                    )
+                ]
                 batch = self._jobs(also, keys) if keys else None
             except ChunkTooSlow:
                 if not self._shrunk("unfinished", f"{key} above {after}"):
@@ -217,15 +223,6 @@ class _Capture:
                 return
             yield batch
             after = keys[-1]
-
-    def _key_chunk(self, after: Any, fitting: bool) -> sa.Select[Any]:
-        key = self.statements.key
-        chunk = sa.select(key).order_by(key).limit(self.pace.chunk)
-        if fitting:
-            chunk = chunk.where(self.statements.unfinished)
-        if after is not None:
-            chunk = chunk.where(key > sa.literal(after, self.statements.key_type()))
-        return chunk
 
     def _finished(self) -> Iterator[_Batch]:
         waiting: list[Any] = []
@@ -239,13 +236,19 @@ class _Capture:
     def _ended(self) -> Iterator[list[Any]]:
         """Give the keys of jobs that ended in the window, chunk by chunk, the newest first."""
         done: set[Any] = set()
-        before: tuple[Any, ...] | None = None
+        before: list[Any] = []
         reached = self.captured_from
         while True:
             where = f"ended before {iso(reached)}"
             stop = self._must_stop("finished", where)
             try:
-                rows = [] if stop else self.pace.rows(self._history_chunk(before))
+                rows = (
+                    []
+                    if stop
+                    else self.pace.rows(
+                        history_chunk(self.statements, before, self.cutoff, self.pace.chunk)
+                    )
+                )
             except ChunkTooSlow:
                 if self._shrunk("finished", where):
                     continue
@@ -253,28 +256,16 @@ class _Capture:
             if stop:
                 self.covered_from = max(self.cutoff, reached)
                 return
-            *_, jobs, seen, ended = list(zip(*rows, strict=True)) or [(), (), ()]
-            inside = (
-                job
-                for job, at in zip(jobs, ended, strict=True)
-                if at is not None and at >= self.cutoff
-            )
-            keys = list(dict.fromkeys(job for job in inside if job not in done))
+            keys = list(dict.fromkeys(row[-3] for row in rows if row[-3] not in done))
+            keys = [key for key in keys if key is not None]
             done.update(keys)
             yield keys
-            times = [at for at in seen if at is not None]
-            if not rows or (times and max(times) < self.cutoff):
+            # The row without a job sums the chunk up: where it ended, the times it reached over.
+            sums = (row for row in rows if row[-3] is None)
+            *before, _none, newest, oldest = next(sums, (None, None, None))
+            if not before or (newest is not None and newest < self.cutoff):
                 return
-            reached = min(times, default=reached)
-            before = tuple(rows[-1][: len(self.statements.history_key)])
-
-    def _history_chunk(self, before: tuple[Any, ...] | None) -> sa.Select[Any]:
-        keys = self.statements.history_key
-        chunk = self.statements.history.order_by(*(key.desc() for key in keys))
-        if before is not None:
-            binds = [sa.literal(value, key.type) for value, key in zip(before, keys, strict=True)]
-            chunk = chunk.where(sa.tuple_(*keys) < sa.tuple_(*binds))
-        return chunk.limit(self.pace.chunk)
+            reached = reached if oldest is None else oldest
 
     def _finished_jobs(self, keys: Sequence[Any]) -> Iterator[_Batch]:
         """Read jobs by key, in smaller parts if the statement is too slow."""

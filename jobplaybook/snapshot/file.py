@@ -151,8 +151,9 @@ def writing(target: Path) -> Iterator[SnapshotWriter]:
 
 def _check_writable(target: Path) -> None:
     where = shown(str(target), 200)
-    if target.is_dir():
-        raise InputError(f"expected a file to write the snapshot to, found a folder: {where}")
+    if target.exists() and not target.is_file():  # a device would be replaced by a file
+        what = "a folder" if target.is_dir() else "something else"
+        raise InputError(f"expected a file to write the snapshot to, found {what}: {where}")
     if not target.parent.is_dir():
         raise InputError(f"expected the folder of {where} to exist: make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
@@ -231,8 +232,12 @@ class Snapshot:
 
     def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
         """Return the rows of a statement as plain tuples."""
-        with self.engine.connect() as connection:
-            return [tuple(row) for row in connection.execute(statement, binds)]
+        try:
+            with self.engine.connect() as connection:
+                return [tuple(row) for row in connection.execute(statement, binds)]
+        except sa.exc.DBAPIError:
+            where = shown(self.label, 200)
+            raise SchemaError(f"{where}: the snapshot holds what cannot be read") from None
 
 
 @contextmanager
@@ -261,6 +266,7 @@ def _checked(path: Path, where: str) -> dict[str, str]:
             meta = _read_meta(connection, where)
             _check_hash(path, meta, where)
             _check_pages(connection, where)
+            _check_rows(connection, where)
         finally:
             connection.close()
     except (sqlite3.Error, OSError, UnicodeDecodeError):
@@ -293,21 +299,26 @@ def _check_version(connection: sqlite3.Connection, where: str) -> None:
 
 def _check_tables(connection: sqlite3.Connection, where: str) -> None:
     expected = {table.name: table for table in tables.metadata.sorted_tables}
-    things = connection.execute("SELECT type, name FROM sqlite_schema").fetchall()
-    for kind, name in things:
+    for kind, name in connection.execute("SELECT type, name FROM sqlite_schema"):
         if kind != "table" or name not in expected:
             raise SchemaError(
                 f"{where}: holds a {shown(kind)} {shown(name)} that no snapshot has: not opened"
             )
     for name, table in expected.items():
         found = connection.execute(
-            "SELECT name, pk, hidden FROM pragma_table_xinfo(?)", (name,)
+            'SELECT name, type, "notnull", pk > 0, hidden FROM pragma_table_xinfo(?)', (name,)
         ).fetchall()
-        wanted = [(column.name, column.primary_key) for column in table.columns]
-        if [(column, pk > 0) for column, pk, hidden in found if not hidden] != wanted or any(
-            hidden for *_, hidden in found
-        ):
+        strict = connection.execute("SELECT strict FROM pragma_table_list(?)", (name,)).fetchall()
+        if found != _columns(table) or strict != [(1,)]:
             raise SchemaError(f"{where}: its table {name} is not a snapshot's: not opened")
+
+
+def _columns(table: sa.Table) -> list[tuple[Any, ...]]:
+    dialect = sqlite_dialect.dialect()
+    return [
+        (column.name, column.type.compile(dialect), not column.nullable, column.primary_key, False)
+        for column in table.columns
+    ]
 
 
 def _read_meta(connection: sqlite3.Connection, where: str) -> dict[str, str]:
@@ -316,12 +327,24 @@ def _read_meta(connection: sqlite3.Connection, where: str) -> dict[str, str]:
         raise SchemaError(f"{where}: its meta table is too large for a snapshot: not opened")
     meta = {key: value or "" for key, value in connection.execute("SELECT key, value FROM meta")}
     try:
-        parse_time(meta["captured_at"])
-        for key in ("not_read", "warnings"):
-            json.loads(meta.get(key) or "null")
-    except (KeyError, InputError, ValueError, RecursionError):
-        raise SchemaError(f"{where}: its meta table is not a snapshot's: not opened") from None
+        sound = _is_sound(meta)
+    except (InputError, ValueError, RecursionError):
+        sound = False
+    if not sound:
+        raise SchemaError(f"{where}: its meta table is not a snapshot's: not opened")
     return meta
+
+
+def _is_sound(meta: Mapping[str, str]) -> bool:
+    """Whether the values of ``meta`` that are read again are of the kinds they should be."""
+    for key in ("captured_at", "captured_from", "captured_to", "window_from", "workers_read_at"):
+        if meta.get(key):
+            parse_time(meta[key])
+    notes = json.loads(meta.get("warnings") or "[]")
+    gaps = json.loads(meta.get("not_read") or "{}")
+    if not (meta.get("captured_at") and isinstance(notes, list) and isinstance(gaps, dict)):
+        return False
+    return all(isinstance(text, str) for text in (*notes, *gaps.values()))
 
 
 def _check_hash(path: Path, meta: Mapping[str, str], where: str) -> None:
@@ -338,3 +361,13 @@ def _check_pages(connection: sqlite3.Connection, where: str) -> None:
     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if verdict != "ok":
         raise SchemaError(f"{where}: the snapshot's pages are damaged: capture it again")
+
+
+def _check_rows(connection: sqlite3.Connection, where: str) -> None:
+    """Hold the rows to the canonical CHECKs: SQLite itself ignores those of a read-only file."""
+    for table in tables.metadata.sorted_tables:
+        checks = [c.sqltext for c in table.constraints if isinstance(c, sa.CheckConstraint)]
+        broken = " OR ".join(f"NOT ({check})" for check in checks) or "false"
+        query = f"SELECT 1 FROM {table.name} WHERE {broken} LIMIT 1"  # noqa: S608 (our own text)
+        if connection.execute(query).fetchone():
+            raise SchemaError(f"{where}: its table {table.name} holds rows that no capture writes")

@@ -149,22 +149,46 @@ def read_key(path: Path) -> bytes:
     return key
 
 
-def read_or_create_key(path: Path) -> bytes:
-    """Return the key in a file, made with mode 0600 if there is none yet.
+def read_or_make_key(path: Path) -> tuple[bytes, bool]:
+    """Return the key in a file, or a new one for it; and whether it is new and still to be kept.
+
+    A capture that fails leaves no key behind, so a new key is written by `keep_key` at its end;
+    that it can be written is tried out here, before the work.
 
     Raises
     ------
     InputError
-        If it can be neither read nor made.
+        If the key can be neither read nor, later, written.
     """
+    if os.path.lexists(path):
+        return read_key(path), False
+    trial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    _write_new(trial, "", path)
+    trial.unlink()
+    return secrets.token_bytes(32), True
+
+
+def keep_key(path: Path, key: bytes) -> None:
+    """Write a new key to its file, with mode 0600.
+
+    Raises
+    ------
+    InputError
+        If it cannot be written, or somebody else made one meanwhile.
+    """
+    _write_new(path, key.hex() + "\n", path)
+
+
+def _write_new(path: Path, text: str, named: Path) -> None:
+    where = shown(str(named), 200)
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(text)
     except FileExistsError:
-        return read_key(path)
-    except OSError as error:
         raise InputError(
-            f"expected to write the key file {shown(str(path), 200)}: {error.strerror}"
+            f"another capture made the key file {where} meanwhile: capture again to use its key"
         ) from None
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(secrets.token_hex(32) + "\n")
-    return read_key(path)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no such name"
+        raise InputError(f"expected to write the key file {where}: {reason}") from None

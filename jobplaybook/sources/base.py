@@ -87,6 +87,7 @@ class Detected:
     tables: Mapping[str, TableInfo]
     dialect: str
     warnings: tuple[str, ...] = ()
+    not_read: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +121,8 @@ class Statements:
         The immutable key that chunks go along; ``key_type`` is its type.
     running, unfinished : ColumnElement
         Conditions on ``jobs``: held by a worker; anything not finished.
+    indexed : ColumnElement, optional
+        ``unfinished`` as the system's own partial index on the key has it, so that it serves.
     history : Select
         Rows that tell of ends, whatever they are in this system: ``key_columns`` (labelled
         ``k0`` ...), ``job`` (a job's key), ``seen`` (when the row was written, or NULL) and
@@ -141,6 +144,7 @@ class Statements:
     history_key: tuple[ColumnElement[Any], ...]
     by_job: Mapping[str, sa.Select[Any]]
     small: Mapping[str, sa.Select[Any]] = field(default_factory=dict)
+    indexed: ColumnElement[bool] | None = None
 
 
 class Source(ABC):
@@ -187,6 +191,7 @@ class Source(ABC):
             tables=tables,
             dialect=catalog.dialect,
             warnings=self._warnings(found, tables),
+            not_read=self._not_read(tables),
         )
 
     def candidates(self, catalog: Catalog) -> list[TableInfo]:
@@ -244,6 +249,10 @@ class Source(ABC):
             else fact
             for fact in self.facts
         ]
+
+    def _not_read(self, tables: Mapping[str, TableInfo]) -> Mapping[str, str]:
+        """Return what these tables may hold and this version would not find, and why."""
+        return {}
 
     @abstractmethod
     def statements(self, found: Detected, options: ReadOptions) -> Statements:

@@ -14,8 +14,15 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook.dialects import ListOf, database_clock, listed, micros, words
 from jobplaybook.model import Fact, Outcome, Quality, Status
-from jobplaybook.sources.base import Detected, ReadOptions, Source, Statements, payload_text
-from jobplaybook.units import MICROS
+from jobplaybook.sources.base import (
+    Detected,
+    ReadOptions,
+    Source,
+    Statements,
+    TableInfo,
+    payload_text,
+)
+from jobplaybook.units import MICROS, shown
 
 LEASE_SECONDS = 30.0
 """The library's default age of a heartbeat after which a worker's jobs count as stalled."""
@@ -122,17 +129,28 @@ class Procrastinate(Source):
             jobs=_jobs(tables, options, lease),
             key=tables.jobs.c.id,
             key_type=sa.BigInteger,
-            running=tables.jobs.c.status.in_(words(*_RUNNING)),
+            # As the library's own partial indexes have it: "aborting" is in none, 3.0 did away
+            # with it; what an older worker may have left is found where keys are walked.
+            running=tables.jobs.c.status == words("doing")[0],
             unfinished=tables.jobs.c.status.in_(words("todo", *_RUNNING)),
+            indexed=tables.jobs.c.status.in_(words("todo", "doing")),
             history=_history(ends),
             history_key=(ends.id,),
             by_job={"attempts": _attempts(tables)},
             small=_small(tables, lease),
         )
 
+    def _not_read(self, tables: Mapping[str, TableInfo]) -> Mapping[str, str]:
+        kind, *native = tables["procrastinate_jobs"].columns["status"].split()
+        strange = [word for word in native if kind == "enum" and word not in _STATUS]
+        if not strange:
+            return {}
+        found = ", ".join(shown(word) for word in strange)
+        return {"unfinished": f"jobs of a status that is newer than this version: {found}"}
+
     def advice(self, owner_jobs: Mapping[str, Sequence[str]], schema: str) -> str | None:
         """Return procrastinate's own statement that requeues the jobs of dead workers."""
-        ids = [int(job) for jobs in owner_jobs.values() for job in jobs]
+        ids = [int(job) for jobs in owner_jobs.values() for job in jobs if job.isdecimal()]
         owners = ", ".join(str(int(owner)) for owner in owner_jobs if owner.isdecimal())
         if not ids or not owners:
             return None

@@ -1,0 +1,145 @@
+"""One notebook in one kernel of this very interpreter, and how that ended."""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jobplaybook.notebooks.result import Status
+from jobplaybook.units import duration_text
+
+Ending = tuple[Status, str]
+_START_SECONDS = 60
+
+
+def run_cells(
+    notebook: Mapping[str, Any],
+    *,
+    injected: Mapping[str, Any],
+    folder: Path,
+    cell_seconds: float,
+    hidden: Iterable[str] = (),
+) -> tuple[Any, Ending]:
+    """Run a notebook's cells from top to bottom.
+
+    Parameters
+    ----------
+    notebook : Mapping
+        The notebook, as JSON.
+    injected : Mapping
+        Values that differ from the notebook's own; papermill puts them in a cell of their own.
+    folder : Path
+        A folder for the draft, the kernel's connection file and its history.
+    cell_seconds : float
+        A cell that runs longer ends the run.
+    hidden : iterable of str
+        Environment variables that the kernel must not see.
+
+    Returns
+    -------
+    notebook : NotebookNode
+        As far as it came.
+    ending : tuple of str
+        The status, and why it did not complete.
+    """
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+    from papermill import execute_notebook
+    from papermill.exceptions import PapermillExecutionError
+
+    logging.getLogger("papermill").addHandler(logging.NullHandler())  # how it ended is said here
+    draft = folder / "draft.ipynb"
+    managers: list[Any] = []
+    why: BaseException | None = None
+    try:
+        execute_notebook(
+            _notebook(json.dumps(notebook)),
+            draft,
+            parameters=dict(injected),
+            kernel_name="python3",
+            language="python",
+            progress_bar=_progress(),
+            start_timeout=_START_SECONDS,
+            execution_timeout=max(math.ceil(cell_seconds), 1),
+            kernel_manager_class=_own_kernel(folder, hidden, managers),
+            extra_arguments=["--IPKernelApp.log_level=40"],
+            shutdown_kernel="immediate",
+        )
+    except (PapermillExecutionError, CellTimeoutError, DeadKernelError) as error:
+        why = error
+    ran = _notebook(draft.read_text(encoding="utf-8"))
+    cells = [cell for cell in ran.cells if cell.cell_type == "code"]
+    return ran, _ending(cells, why, managers, cell_seconds)
+
+
+def _notebook(text: str) -> Any:
+    import nbformat
+
+    reads: Any = nbformat.reads  # carries no types
+    return reads(text, as_version=4)
+
+
+def _progress() -> bool | dict[str, Any]:
+    """Show cells as they run, on stderr, where a person is watching."""
+    return {"desc": "running", "leave": False, "file": sys.stderr} if sys.stderr.isatty() else False
+
+
+def _own_kernel(folder: Path, hidden: Iterable[str], made: list[Any]) -> type[Any]:
+    """Return a kernel manager that starts this interpreter, whatever kernels are installed.
+
+    Everything the kernel writes for itself goes to ``folder``: a home may be missing, and a
+    person's own start-up files are no part of a notebook. ``made`` keeps the managers, whose
+    kernel's exit code is asked for later.
+    """
+    from ipykernel.kernelspec import RESOURCES, get_kernel_dict
+    from jupyter_client.kernelspec import KernelSpec
+    from jupyter_client.manager import AsyncKernelManager
+
+    environment = {"TZ": "UTC", "PYTHONHASHSEED": "0", "IPYTHONDIR": str(folder / "ipython")}
+    environment.update(dict.fromkeys(hidden, ""))
+    spec = KernelSpec(resource_dir=RESOURCES, env=environment, **get_kernel_dict())
+
+    class OwnKernel(AsyncKernelManager):
+        def __init__(self, **given: Any) -> None:
+            super().__init__(connection_file=str(folder / "kernel.json"), **given)
+            made.append(self)
+
+        @property
+        def kernel_spec(self) -> KernelSpec:
+            return spec
+
+    return OwnKernel
+
+
+def _ending(
+    cells: Sequence[Any], why: BaseException | None, managers: Sequence[Any], cell_seconds: float
+) -> Ending:
+    """Return the status and its reason; a cell's own metadata says "completed" too easily."""
+    from nbclient.exceptions import CellTimeoutError, DeadKernelError
+
+    started = [place for place, cell in enumerate(cells, 1) if cell.execution_count is not None]
+    where = f"code cell {started[-1]}" if started else "the first code cell"
+    for error in (out for cell in cells for out in cell.outputs if out.output_type == "error"):
+        if error.ename == "SystemExit":
+            return "exited", f"{where} left the notebook with sys.exit({error.evalue})"
+        return "failed", f"{where} raised {error.ename}: {error.evalue}"
+    if isinstance(why, CellTimeoutError):
+        return "timed-out", f"{where} ran longer than {duration_text(cell_seconds)}"
+    if isinstance(why, DeadKernelError):
+        return _death(where, managers)
+    if why is not None:
+        return "failed", f"{where} ended with an error"
+    return "completed", ""
+
+
+def _death(where: str, managers: Sequence[Any]) -> Ending:
+    process = managers[-1].provisioner.process
+    code = None if process is None else process.poll()
+    if code == 0:
+        return "exited", f"{where} ended its own kernel"
+    reason = f"signal {-code}" if code is not None and code < 0 else f"exit code {code}"
+    return "killed", f"the kernel died in {where} ({reason}): out of memory, or killed from outside"

@@ -1,0 +1,194 @@
+"""What is checked before a notebook runs: its name, its parameters, where it will be written."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from jobplaybook.bundled import bundled_path
+from jobplaybook.errors import InputError
+from jobplaybook.snapshot.options import CaptureOptions
+from jobplaybook.units import parse_duration, parse_time, shown
+
+_PARAMETERS = "parameters"
+# What looks like a place to log in to, or like a password.
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|\bpass\w*\s*=", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A run that may begin: the notebook, checked values of its parameters, writable outputs."""
+
+    name: str
+    notebook: Mapping[str, Any]
+    defaults: Mapping[str, Any]
+    values: Mapping[str, Any]
+    output: Path
+    html: Path | None
+
+    @property
+    def result(self) -> Path:
+        """Where the result goes: beside the notebook."""
+        return self.output.with_suffix(".result.json")
+
+    def window(self, options: CaptureOptions) -> CaptureOptions:
+        """Return a capture's options for what the notebook is asked to look at."""
+        since, now = self.values.get("since"), self.values.get("now")
+        if isinstance(since, str):
+            options = replace(options, since_seconds=parse_duration(since))
+        if isinstance(now, str):
+            options = replace(options, now=parse_time(now))
+        return options
+
+
+def plan_run(
+    name: str | Path,
+    *,
+    parameters: Mapping[str, Any],
+    output: str | Path,
+    html: str | Path | None = None,
+) -> Plan:
+    """Check everything that can be checked before a run.
+
+    Raises
+    ------
+    InputError
+        If there is no such notebook, a parameter is unknown or of another type, a value is a
+        URL, or an output cannot be written.
+    """
+    path = notebook_path(name)
+    notebook = _read(path)
+    defaults = _defaults(notebook, path)
+    plan = Plan(
+        name=path.stem,
+        notebook=notebook,
+        defaults=defaults,
+        values={key: _value(key, value, defaults) for key, value in parameters.items()},
+        output=Path(output),
+        html=None if html is None else Path(html),
+    )
+    _check_writable(plan.output, ".ipynb")
+    _check_writable(plan.result, ".json")
+    if plan.html is not None:
+        _check_writable(plan.html, ".html")
+    return plan
+
+
+def notebook_path(name: str | Path) -> Path:
+    """Return the path of a notebook: a file, or a bundled one by its name or number.
+
+    Examples
+    --------
+    >>> notebook_path("00").name
+    '00-start-here.ipynb'
+    """
+    if isinstance(name, Path) or name.endswith(".ipynb") or os.sep in name:
+        path = Path(name)
+        if not path.is_file():
+            raise InputError(f"expected a notebook, found no file {shown(str(name), 200)}")
+        return path
+    bundled = {path.stem: path for path in sorted(bundled_path("notebooks").glob("*.ipynb"))}
+    for stem, path in bundled.items():
+        if name in (stem, stem.partition("-")[0]):
+            return path
+    raise InputError(f"no notebook {shown(name)}: {_nearest(name, bundled)}")
+
+
+def _nearest(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names) or 'none'}"
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    where = shown(str(path), 200)
+    try:
+        notebook = json.loads(path.read_text(encoding="utf-8"))
+        cells, made = notebook["cells"], notebook["nbformat"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(
+            f"expected a notebook of format 4, found something else: {where}"
+        ) from None
+    if made != 4 or not isinstance(cells, list):
+        raise InputError(f"expected a notebook of format 4: {where}; save it again in JupyterLab")
+    language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
+    if language != "python":
+        raise InputError(f"expected a Python notebook, found {shown(str(language))}: {where}")
+    return dict(notebook)
+
+
+def _defaults(notebook: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return what the cell tagged ``parameters`` assigns: names and literals, nothing else."""
+    tagged = [c for c in notebook["cells"] if _PARAMETERS in _tags(c) and c["cell_type"] == "code"]
+    where = shown(str(path), 200)
+    if len(tagged) != 1:
+        raise InputError(
+            f"expected one code cell tagged {_PARAMETERS!r} in {where}, found {len(tagged)}"
+        )
+    found = {}
+    try:
+        for line in ast.parse("".join(tagged[0]["source"])).body:
+            if not isinstance(line, ast.Assign) or not isinstance(line.targets[0], ast.Name):
+                raise ValueError
+            found[line.targets[0].id] = ast.literal_eval(line.value)
+    except (SyntaxError, ValueError):
+        raise InputError(
+            f'expected only lines like `since = "24h"` in the parameters cell of {where}'
+        ) from None
+    if "source" not in found:
+        raise InputError(f"expected a parameter `source` in the parameters cell of {where}")
+    return found
+
+
+def _tags(cell: Mapping[str, Any]) -> Sequence[str]:
+    return list(cell.get("metadata", {}).get("tags", ()))
+
+
+def _value(name: str, given: Any, defaults: Mapping[str, Any]) -> Any:
+    """Return a parameter's value in the type of its default."""
+    if name == "source":
+        raise InputError("the parameter source is SOURCE itself: give it there")
+    if name not in defaults:
+        others = [other for other in defaults if other != "source"]
+        raise InputError(f"no parameter {shown(name)} in this notebook: {_nearest(name, others)}")
+    if _URL.search(given if isinstance(given, str) else json.dumps(given, default=str)):
+        raise InputError(
+            f"the value of {name} is or holds a URL, which a notebook would keep in clear: name a "
+            "database as SOURCE, by env:NAME or service=NAME"
+        )
+    default = defaults[name]
+    value = _parsed(given, default) if isinstance(given, str) else given
+    wanted = (str, type(None)) if default is None else (type(default),)
+    if type(value) not in wanted or (isinstance(value, float) and not math.isfinite(value)):
+        kind = "text" if wanted[0] is str else wanted[0].__name__
+        raise InputError(f"expected {name} as {kind}, like {default!r}, found {shown(str(given))}")
+    return value
+
+
+def _parsed(text: str, default: Any) -> Any:
+    if default is None or isinstance(default, str):
+        return text
+    with suppress(ValueError, RecursionError):
+        value = json.loads(text)
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return float(value) if isinstance(default, float) and whole else value
+    return text
+
+
+def _check_writable(path: Path, suffix: str) -> None:
+    where = shown(str(path), 200)
+    if path.suffix != suffix:
+        raise InputError(f"expected an output named like out{suffix}, found {where}")
+    if path.is_dir() or not path.parent.is_dir():
+        raise InputError(f"expected a file in a folder that exists, found {where}")
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise InputError(f"expected to be allowed to write in the folder of {where}")

@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.queue, (jobplaybook.jobs.available_at) AS from_at, CASE WHEN (jobplaybook.jobs.status != 'pending') THEN (jobplaybook.jobs.claimed_at) END AS to_at 
+FROM jobplaybook.jobs 
+WHERE (jobplaybook.jobs.available_at) IS NOT NULL AND (jobplaybook.jobs.available_at) <= 1796094000000000 AND (jobplaybook.jobs.status = 'pending' OR CASE WHEN (jobplaybook.jobs.status != 'pending') THEN (jobplaybook.jobs.claimed_at) END >= 1796090400000000 AND CASE WHEN (jobplaybook.jobs.status != 'pending') THEN (jobplaybook.jobs.claimed_at) END >= (jobplaybook.jobs.available_at)) ORDER BY jobplaybook.jobs.queue NULLS FIRST, (jobplaybook.jobs.available_at), jobplaybook.jobs.id

@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.id, jobplaybook.jobs.job_type, jobplaybook.jobs.queue, jobplaybook.jobs.tenant_id, (CASE WHEN isfinite(jobplaybook.jobs.finished_at) THEN CAST(date_part('epoch', jobplaybook.jobs.finished_at) * 1000000 AS BIGINT) END) AS finished_at 
+FROM jobplaybook.jobs 
+WHERE jobplaybook.jobs.status = 'dead' AND (CASE WHEN isfinite(jobplaybook.jobs.finished_at) THEN CAST(date_part('epoch', jobplaybook.jobs.finished_at) * 1000000 AS BIGINT) END) BETWEEN 1796090400000000 AND 1796094000000000 ORDER BY (CASE WHEN isfinite(jobplaybook.jobs.finished_at) THEN CAST(date_part('epoch', jobplaybook.jobs.finished_at) * 1000000 AS BIGINT) END), (jobplaybook.jobs.id) COLLATE "C"

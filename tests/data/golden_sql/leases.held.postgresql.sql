@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.id, jobplaybook.jobs.job_type, jobplaybook.jobs.queue, jobplaybook.jobs.tenant_id, jobplaybook.jobs.owner, (CASE WHEN isfinite(jobplaybook.jobs.claimed_at) THEN CAST(date_part('epoch', jobplaybook.jobs.claimed_at) * 1000000 AS BIGINT) END) AS claimed_at, (CASE WHEN isfinite(jobplaybook.jobs.locked_until) THEN CAST(date_part('epoch', jobplaybook.jobs.locked_until) * 1000000 AS BIGINT) END) AS locked_until, (CASE WHEN isfinite(jobplaybook.jobs.read_at) THEN CAST(date_part('epoch', jobplaybook.jobs.read_at) * 1000000 AS BIGINT) END) AS read_at 
+FROM jobplaybook.jobs 
+WHERE jobplaybook.jobs.status = 'processing' ORDER BY (jobplaybook.jobs.id) COLLATE "C"

@@ -1,0 +1,3 @@
+SELECT jobplaybook.attempts.job_id AS job_id, jobplaybook.attempts.attempt AS attempt, jobplaybook.attempts.owner AS owner, jobplaybook.attempts.fencing_token AS fencing_token, (jobplaybook.attempts.started_at) AS started_at, (jobplaybook.attempts.ended_at) AS ended_at, jobplaybook.attempts.outcome AS outcome, jobplaybook.attempts.error_code AS error_code, jobplaybook.attempts.error_fingerprint AS error_fingerprint, jobplaybook.attempts.retry_after_seconds AS retry_after_seconds, jobplaybook.attempts.upstream_calls AS upstream_calls 
+FROM jobplaybook.attempts 
+WHERE jobplaybook.attempts.job_id = '2' ORDER BY jobplaybook.attempts.attempt

@@ -1,0 +1,3 @@
+SELECT jobplaybook.outbox.id AS id, jobplaybook.outbox.job_id AS job_id, jobplaybook.outbox.topic AS topic, (CASE WHEN isfinite(jobplaybook.outbox.created_at) THEN CAST(date_part('epoch', jobplaybook.outbox.created_at) * 1000000 AS BIGINT) END) AS created_at, (CASE WHEN isfinite(jobplaybook.outbox.published_at) THEN CAST(date_part('epoch', jobplaybook.outbox.published_at) * 1000000 AS BIGINT) END) AS published_at, jobplaybook.outbox.attempts AS attempts 
+FROM jobplaybook.outbox 
+WHERE jobplaybook.outbox.job_id = '2' ORDER BY (CASE WHEN isfinite(jobplaybook.outbox.created_at) THEN CAST(date_part('epoch', jobplaybook.outbox.created_at) * 1000000 AS BIGINT) END) NULLS LAST, (jobplaybook.outbox.id) COLLATE "C"

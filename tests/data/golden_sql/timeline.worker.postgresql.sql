@@ -1,0 +1,3 @@
+SELECT jobplaybook.workers.owner AS owner, (CASE WHEN isfinite(jobplaybook.workers.started_at) THEN CAST(date_part('epoch', jobplaybook.workers.started_at) * 1000000 AS BIGINT) END) AS started_at, (CASE WHEN isfinite(jobplaybook.workers.heartbeat_at) THEN CAST(date_part('epoch', jobplaybook.workers.heartbeat_at) * 1000000 AS BIGINT) END) AS heartbeat_at, (CASE WHEN isfinite(jobplaybook.workers.stopped_at) THEN CAST(date_part('epoch', jobplaybook.workers.stopped_at) * 1000000 AS BIGINT) END) AS stopped_at, jobplaybook.workers.lease_seconds AS lease_seconds 
+FROM jobplaybook.workers 
+WHERE jobplaybook.workers.owner = 'w'
