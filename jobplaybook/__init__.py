@@ -13,12 +13,14 @@ if TYPE_CHECKING:
     from jobplaybook.api import (
         capture,
         find,
+        health,
         open_snapshot,
         read_options,
         run_notebook,
         runbook_path,
         sample_path,
         sources,
+        timeline,
         triage,
     )
     from jobplaybook.errors import (
@@ -43,6 +45,7 @@ _WHERE = {
     "capture": "api",
     "estimate_drain": "estimates",
     "find": "api",
+    "health": "api",
     "flow": "frames",
     "notebook_result": "notebooks",
     "oldest_age": "frames",
@@ -52,6 +55,7 @@ _WHERE = {
     "runbook_path": "api",
     "sample_path": "api",
     "sources": "api",
+    "timeline": "api",
     "standing": "frames",
     "triage": "api",
 }
@@ -66,6 +70,7 @@ __all__ = [
     "capture",
     "estimate_drain",
     "find",
+    "health",
     "flow",
     "notebook_result",
     "oldest_age",
@@ -75,6 +80,7 @@ __all__ = [
     "runbook_path",
     "sample_path",
     "sources",
+    "timeline",
     "standing",
     "triage",
 ]

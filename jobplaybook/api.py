@@ -7,34 +7,28 @@ PostgreSQL URL; or a `Snapshot` that is open already.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jobplaybook import __version__
 from jobplaybook.bundled import bundled_path
 from jobplaybook.clock import SystemClock
-from jobplaybook.connect import Target, open_reader, resolve
-from jobplaybook.errors import InputError
+from jobplaybook.life import Life, read_life
 from jobplaybook.notebooks import RunResult, execute, plan_run
+from jobplaybook.opening import SILENT, capture, open_snapshot
+from jobplaybook.pulse import Pulse, read_pulse
 from jobplaybook.reading import read_situation
-from jobplaybook.snapshot.capture import capture_to
-from jobplaybook.snapshot.file import Snapshot, opened
-from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
-from jobplaybook.snapshot.redact import KEY_FILE, Redactor, keep_key, read_or_make_key
+from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.snapshot.options import CaptureOptions, Progress
 from jobplaybook.sources import SOURCES
 from jobplaybook.sources.base import ReadOptions, Source
 from jobplaybook.tickets import Found, look_up
-from jobplaybook.units import iso, parse_time, shown
+from jobplaybook.units import iso, parse_time
 from jobplaybook.verdict import Triage, judge
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-_SILENT: Progress = lambda table, rows: None  # noqa: E731
 
 
 def sources() -> list[dict[str, Any]]:
@@ -62,135 +56,6 @@ def _source_json(source: Source) -> dict[str, Any]:
     }
 
 
-def capture(
-    source: str,
-    out: str | Path,
-    *,
-    options: CaptureOptions | None = None,
-    key_file: str | Path | None = None,
-    keep_text: bool = False,
-    progress: Progress = _SILENT,
-) -> CaptureReport:
-    """Read a live database into a snapshot file.
-
-    Parameters
-    ----------
-    source : str
-        A live SOURCE.
-    out : str or Path
-        The snapshot to write; an older snapshot there is replaced, another file is not.
-    options : CaptureOptions, optional
-        Window, budget, chunk, pause and what the user says about the tables.
-    key_file : str or Path, optional
-        Where the hashing key is; by default ``jobplaybook.key`` beside ``out``, made if missing.
-    keep_text : bool
-        Keep tenants and keys readable instead of hashed.
-
-    Raises
-    ------
-    InputError
-        If the source or the output cannot be used.
-    SchemaError
-        If the database holds no tables of a known queue system, or changed ones.
-    SourceError
-        If the database cannot be reached, is locked, or is out of time.
-    """
-    target = resolve(source)
-    if target.kind == "snapshot":
-        raise InputError(
-            f"expected a live database to capture, found the snapshot {shown(target.label)}"
-        )
-    path = Path(out)
-    if keep_text:
-        return _capture(target, path, options or CaptureOptions(), Redactor(None), progress)
-    with _hashing(key_file, path.parent) as redactor:
-        return _capture(target, path, options or CaptureOptions(), redactor, progress)
-
-
-@contextmanager
-def _hashing(key_file: str | Path | None, folder: Path) -> Iterator[Redactor]:
-    """Give what hashes tenants and keys; a new key is kept once the work with it is done."""
-    if key_file is None and not folder.is_dir():
-        raise InputError(f"expected the folder {shown(str(folder), 200)} to exist: make it first")
-    path = folder / KEY_FILE if key_file is None else Path(key_file)
-    key, is_new = read_or_make_key(path)
-    yield Redactor(key)
-    if is_new:
-        keep_key(path, key)
-
-
-def _capture(
-    target: Target,
-    path: Path,
-    options: CaptureOptions,
-    redactor: Redactor,
-    progress: Progress,
-) -> CaptureReport:
-    with open_reader(target) as reader:
-        report = capture_to(
-            path,
-            reader=reader,
-            sources=SOURCES,
-            options=options,
-            redactor=redactor,
-            clock=SystemClock(),
-            tool_version=__version__,
-            progress=progress,
-        )
-    return replace(report, warnings=(*target.warnings, *report.warnings))
-
-
-@contextmanager
-def open_snapshot(
-    source: str | Snapshot,
-    *,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = _SILENT,
-) -> Iterator[Snapshot]:
-    """Give the snapshot that a SOURCE names; a live one is captured into a temporary file first.
-
-    Parameters
-    ----------
-    source : str or Snapshot
-        What to open; an open snapshot is given back as it is.
-    options : CaptureOptions, optional
-        How a live source is captured; a snapshot is not read again.
-    keep : str or Path, optional
-        Where the snapshot of a live source is kept.
-    key_file : str or Path, optional
-        The hashing key of a capture.
-
-    Raises
-    ------
-    JobPlaybookError
-        As `capture`, and `SchemaError` for a damaged or foreign snapshot file.
-
-    Examples
-    --------
-    >>> with open_snapshot("sample") as snapshot:
-    ...     snapshot.system
-    'procrastinate'
-    """
-    if isinstance(source, Snapshot):
-        yield source
-        return
-    target = resolve(source)
-    if target.kind == "snapshot":
-        assert target.path is not None, "a snapshot target always has a path"
-        with opened(target.path, target.label) as snapshot:
-            yield snapshot
-        return
-    with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
-        path = Path(keep) if keep is not None else Path(folder) / "live.db"
-        judging = replace(options or CaptureOptions(), look_ahead=False)
-        with _hashing(key_file, path.parent) as redactor:
-            report = _capture(target, path, judging, redactor, progress)
-        with opened(path, target.label) as snapshot:
-            yield replace(snapshot, notes=report.warnings, redactor=redactor)
-
-
 def triage(
     source: str | Snapshot,
     *,
@@ -200,7 +65,7 @@ def triage(
     options: CaptureOptions | None = None,
     keep: str | Path | None = None,
     key_file: str | Path | None = None,
-    progress: Progress = _SILENT,
+    progress: Progress = SILENT,
 ) -> Triage:
     """Return the verdict: which layer broke, since when, whom it hits, what to do next.
 
@@ -276,7 +141,7 @@ def find(
     options: CaptureOptions | None = None,
     keep: str | Path | None = None,
     key_file: str | Path | None = None,
-    progress: Progress = _SILENT,
+    progress: Progress = SILENT,
 ) -> Found:
     """Return the jobs that an id, key, tenant, provider id or delivery names.
 
@@ -309,6 +174,85 @@ def find(
         )
 
 
+def timeline(
+    source: str | Snapshot,
+    job_id: str,
+    *,
+    now: int | datetime | str | None = None,
+    events: Sequence[tuple[int | datetime | str, str]] = (),
+    options: CaptureOptions | None = None,
+    keep: str | Path | None = None,
+    key_file: str | Path | None = None,
+    progress: Progress = SILENT,
+) -> Life:
+    """Return one job's life across the layers; an unknown id says so.
+
+    Parameters
+    ----------
+    job_id : str
+        The job's id as its system writes it.
+    events : sequence of (time, str)
+        What happened outside the queue, such as deploys, told in its place.
+
+    Raises
+    ------
+    JobPlaybookError
+        As `open_snapshot`.
+
+    Examples
+    --------
+    >>> life = timeline("sample", "319")
+    >>> life.layer, [event.event for event in life.events]
+    ('claimed', ['accepted', 'claimed', 'renewed', 'expired'])
+    """
+    with open_snapshot(
+        source, options=options, keep=keep, key_file=key_file, progress=progress
+    ) as snapshot:
+        outside = [(_moment(at) or 0, text) for at, text in events]
+        return read_life(snapshot, job_id, now=_moment(now), external=outside)
+
+
+def health(
+    source: str | Snapshot,
+    *,
+    queue: str | None = None,
+    bucket_seconds: float | None = None,
+    now: int | datetime | str | None = None,
+    since_seconds: float = 86_400.0,
+    until: int | datetime | str | None = None,
+    options: CaptureOptions | None = None,
+    keep: str | Path | None = None,
+    key_file: str | Path | None = None,
+    progress: Progress = SILENT,
+) -> Pulse:
+    """Return how the queues are: age, rates, headroom, drain, and a series of them.
+
+    Parameters
+    ----------
+    queue : str, optional
+        One queue alone.
+    bucket_seconds : float, optional
+        Width of the series' buckets.
+
+    Raises
+    ------
+    JobPlaybookError
+        As `triage`; `InputError` for an unknown queue.
+
+    Examples
+    --------
+    >>> [(queue.queue, queue.state) for queue in health("sample").queues]
+    [('billing', 'no backlog'), ('mail', 'nothing due'), ('reports', 'no backlog')]
+    """
+    with open_snapshot(
+        source, options=options, keep=keep, key_file=key_file, progress=progress
+    ) as snapshot:
+        situation = read_situation(
+            snapshot, now=_moment(now), since_seconds=since_seconds, until=_moment(until)
+        )
+        return read_pulse(snapshot, situation, queue=queue, bucket_seconds=bucket_seconds)
+
+
 def run_notebook(
     notebook: str | Path,
     source: str | Snapshot = "sample",
@@ -320,7 +264,7 @@ def run_notebook(
     options: CaptureOptions | None = None,
     keep: str | Path | None = None,
     key_file: str | Path | None = None,
-    progress: Progress = _SILENT,
+    progress: Progress = SILENT,
 ) -> RunResult:
     """Run a notebook without a browser; its result is written beside it.
 
@@ -390,11 +334,13 @@ def runbook_path(code: str) -> Path:
 __all__: Sequence[str] = (
     "capture",
     "find",
+    "health",
     "open_snapshot",
     "read_options",
     "run_notebook",
     "runbook_path",
     "sample_path",
     "sources",
+    "timeline",
     "triage",
 )

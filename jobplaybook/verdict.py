@@ -269,7 +269,6 @@ def _wrapped(lead: str, text: str) -> list[str]:
         _WIDTH,
         initial_indent=lead,
         subsequent_indent=" " * (len(lead) if lead.isspace() else 6),
-        break_long_words=False,
         break_on_hyphens=False,
     )
 

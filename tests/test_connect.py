@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -224,11 +223,6 @@ def test_a_service_file_gives_the_login(
     with open_reader(target) as reader:
         assert reader.scalar(sa.text("SELECT current_database()")) == database.name
     assert target.label == "service=incident"
-
-
-@pytest.fixture
-def reader_of(database: Database) -> Callable[[], object]:
-    return lambda: open_reader(resolve("env:U", {"U": database.url}))
 
 
 def setting(reader: Reader, name: str) -> object:

@@ -25,6 +25,8 @@ COMMANDS = {
     "capture": ("capture:command", "A live database into a snapshot, gently."),
     "triage": ("triage:command", "The verdict on one screen: which layer, since when, what next."),
     "find": ("find:command", "Which jobs a ticket is about."),
+    "timeline": ("timeline:command", "One job across the layers, in events and plain words."),
+    "health": ("health:command", "Age, rates, headroom of every queue."),
     "estimate": ("estimate:command", "How long it takes to recover, or an honest never."),
     "run": ("run:command", "A notebook, executed without a browser."),
     "demo": ("demo:command", "The verdict and the report of a bundled incident."),

@@ -126,3 +126,20 @@ def dead_letters(since: int, until: int) -> sa.Select[Any]:
         .where(_job.status == words(Status.DEAD)[0], ended.between(since, until))
         .order_by(ended, bytewise(_job.id))
     )
+
+
+def sojourns(since: int, until: int) -> sa.Select[Any]:
+    """Return the jobs that were in the system in [since, until]: queue, created_at, finished_at.
+
+    ``finished_at`` is NULL while a job is unfinished; jobs of unknown arrival are left out.
+    """
+    created, finished = micros(_job.created_at), micros(_job.finished_at)
+    return (
+        sa.select(_job.queue, created.label("created_at"), finished.label("finished_at"))
+        .where(
+            _job.created_at.is_not(None),
+            created <= until,
+            sa.or_(_job.finished_at.is_(None), finished >= since),
+        )
+        .order_by(created, bytewise(_job.id))
+    )
