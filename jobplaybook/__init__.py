@@ -70,8 +70,8 @@ __all__ = [
     "capture",
     "estimate_drain",
     "find",
-    "health",
     "flow",
+    "health",
     "notebook_result",
     "oldest_age",
     "open_snapshot",
@@ -80,8 +80,8 @@ __all__ = [
     "runbook_path",
     "sample_path",
     "sources",
-    "timeline",
     "standing",
+    "timeline",
     "triage",
 ]
 
