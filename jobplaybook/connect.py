@@ -278,12 +278,15 @@ def open_sqlite_readonly(path: Path, *, immutable: bool) -> sqlite3.Connection:
 
 
 def _engine(url: str, creator: Callable[[], Any]) -> sa.Engine:
+    # hstore would be looked up in a transaction of its own, which is not ours to open.
+    more = {"use_native_hstore": False} if url.startswith("postgresql") else {}
     engine = sa.create_engine(
         url,
         creator=creator,
         poolclass=StaticPool,
         hide_parameters=True,
         isolation_level="AUTOCOMMIT",
+        **more,
     )
     # One definition of the tables: PostgreSQL keeps them in a schema, SQLite has none.
     if engine.dialect.name == "sqlite":

@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from jobplaybook.dialects import micros, words
 from jobplaybook.errors import SchemaError
+from jobplaybook.model import Status
 from jobplaybook.queries import flow as flow_queries
 from jobplaybook.queries import standing as standing_queries
 from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.tables import jobs
 from jobplaybook.units import MICROS
 
 if TYPE_CHECKING:
@@ -71,6 +74,7 @@ FLOW: FrameSchema = {
     "claims": Column(dtype="int64", unit="events", doc="attempts started in the bucket"),
     "completions": Column(dtype="int64", unit="events", doc="jobs completed in the bucket"),
     "dead": Column(dtype="int64", unit="events", doc="jobs given up in the bucket"),
+    "cancelled": Column(dtype="int64", unit="events", doc="jobs cancelled in the bucket"),
 }
 OLDEST_AGE: FrameSchema = {
     "queue": _QUEUE,
@@ -183,7 +187,7 @@ def buckets_of(since: int, until: int, bucket_seconds: float | None = None) -> B
 def flow(
     snapshot: Snapshot, *, since: int, until: int, bucket_seconds: float | None = None
 ) -> pd.DataFrame:
-    """Return arrivals, claims, completions and dead letters per queue and time bucket.
+    """Return how many jobs came, were claimed and ended, per queue and time bucket.
 
     Parameters
     ----------
@@ -205,13 +209,25 @@ def flow(
     cells: dict[tuple[str | None, int, str], int] = defaultdict(int)
     for kind, queue, begin, count in counted:
         cells[queue, steps.index(begin), kind] += count
-    kinds = ("arrival", "claim", "completion", "dead")
+    for queue, at, count in snapshot.rows(_cancelled(since, until)):
+        cells[queue, steps.index(at), "cancelled"] += count
+    kinds = ("arrival", "claim", "completion", "dead", "cancelled")
     rows = [
         (queue, end, *(cells[queue, step, kind] for kind in kinds))
-        for queue in _queues(row[1] for row in totals)
+        for queue in _queues([*(row[1] for row in totals), *(queue for queue, *_ in cells)])
         for step, end in enumerate(steps.ends())
     ]
     return _frame(FLOW, rows)
+
+
+def _cancelled(since: int, until: int) -> sa.Select[Any]:
+    """Return when jobs were cancelled: queue, at, count."""
+    at = micros(jobs.c.finished_at)
+    return (
+        sa.select(jobs.c.queue, at, sa.func.count())
+        .where(jobs.c.status == words(Status.CANCELLED)[0], at.between(since, until))
+        .group_by(jobs.c.queue, at)
+    )
 
 
 def _first_event(totals: Iterable[tuple[Any, ...]], since: int) -> int:

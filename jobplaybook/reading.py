@@ -199,7 +199,11 @@ def _queues(
         standing_now[queue][status] += count
     due = {row.pop("queue"): row for row in _dicts(snapshot, standing.claimable(end))}
     waits = _waits(snapshot, situation, {q: row["oldest_at"] for q, row in due.items()})
-    live = live_runs(situation)
+    # With a later now leases are judged again, but no queue is: its runs are taken as read.
+    as_read = (
+        replace(situation, held=_held(snapshot, None)) if situation.judged_later else situation
+    )
+    live = live_runs(as_read)
     paused = dict(snapshot.rows(sa.select(queues.c.queue, queues.c.paused_at)))
     names = {*whole, *standing_now, *paused}
     return tuple(

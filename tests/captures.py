@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+import sqlalchemy as sa
 
 from jobplaybook import api
 from jobplaybook.clock import Clock, SystemClock
@@ -19,6 +22,8 @@ from jobplaybook.snapshot.options import CaptureOptions, CaptureReport
 from jobplaybook.snapshot.redact import Redactor
 from jobplaybook.sources import SOURCES
 from tests.conftest import REPOSITORY
+
+ZEROS = "0" * 64
 
 
 def capture(url: str, path: Path, *, keep_text: bool = False, **options: Any) -> CaptureReport:
@@ -44,6 +49,26 @@ def capture_by(
         )
 
 
+def text_of(reader: Reader, statement: sa.Executable) -> str:
+    """Return a statement as the database will get it."""
+    assert isinstance(statement, sa.ClauseElement)
+    return str(statement.compile(dialect=reader.engine.dialect))
+
+
+def meddling(before: Callable[[int, str], None]) -> type[Reader]:
+    """Return a reader that calls ``before`` with each statement's number and text."""
+
+    class Meddling(Reader):
+        count = 0
+
+        def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
+            Meddling.count += 1
+            before(Meddling.count, text_of(self, statement))
+            return super().rows(statement, **binds)
+
+    return Meddling
+
+
 def look(path: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
     """Return rows of a snapshot as its file holds them."""
     with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
@@ -53,6 +78,17 @@ def look(path: Path, statement: str, *values: object) -> list[tuple[Any, ...]]:
 def meta(path: Path) -> dict[str, str]:
     """Return a snapshot's meta table."""
     return dict(look(path, "SELECT key, value FROM meta"))
+
+
+def seal(path: Path) -> str:
+    """Put a content's hash in its place, as the format says: computed here on our own."""
+    content = bytearray(path.read_bytes())
+    content[96:100] = b"\0\0\0\0"
+    place = content.index(b"content_sha256" + ZEROS.encode()) + len(b"content_sha256")
+    digest = hashlib.sha256(content).hexdigest()
+    content[place : place + 64] = digest.encode()
+    path.write_bytes(content)
+    return digest
 
 
 def files(folder: Path) -> list[str]:

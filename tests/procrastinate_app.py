@@ -47,6 +47,37 @@ def install(url: str) -> str:
     return url
 
 
+def start(url: str, count: int) -> None:
+    """Let the worker fetch jobs, as the library does."""
+    worker = "(SELECT min(id) FROM procrastinate_workers)"
+    execute(url, *[f"SELECT procrastinate_fetch_job_v2(NULL, {worker})"] * count)
+
+
+def finish(url: str, status: str = "succeeded") -> None:
+    """End whatever runs, as the library does."""
+    execute(
+        url,
+        f"SELECT procrastinate_finish_job_v1(id, '{status}', false)"
+        " FROM procrastinate_jobs WHERE status = 'doing'",
+    )
+
+
+def filled(url: str) -> str:
+    """Fill a queue of one worker: 30 jobs succeeded, 5 failed, 3 run and 20 wait; return the URL."""
+    execute(
+        url,
+        "SELECT procrastinate_register_worker_v1()",
+        "INSERT INTO procrastinate_jobs (queue_name, task_name, args)"
+        " SELECT 'q', 'send', jsonb_build_object('tenant', 't' || n % 3)"
+        " FROM generate_series(1, 58) n",
+    )
+    for status, count in (("succeeded", 30), ("failed", 5), (None, 3)):
+        start(url, count)
+        if status is not None:
+            finish(url, status)
+    return url
+
+
 def awaited(condition: Callable[[], Any], what: str) -> Any:
     """Return the condition's value as soon as it is true."""
     end = time.monotonic() + PATIENCE_SECONDS

@@ -128,7 +128,7 @@ def codes(**changes: Any) -> set[str]:
 
 # Any situation at all
 
-names = st.text(max_size=8) | st.sampled_from(["\x1b[31m", "‮gnp", "a\nb", "w" * 300, "2", "10"])
+names = st.text(max_size=8) | st.sampled_from(["\x1b[31m", "\u202egnp", "a\nb", "w" * 300, "2", "10"])
 maybe = st.none() | names
 near = st.integers(ago(2 * DAY), ago(-2 * DAY)) | st.sampled_from([NOW, ago(30), ago(DAY)])
 when = st.none() | near

@@ -166,6 +166,8 @@ def test_a_backlog_is_older_than_its_normal(age: float, normal: float | None, fo
         ({"rates": (900, 100), "age": 900 - TICK}, "backlog-growing", "ticket"),
         ({"rates": (900, 100), "age": 900}, "backlog-growing", "page"),
         ({"rates": (0, 0), "live": 4}, "backlog-growing", "ticket"),
+        ({"rates": (9, 0)}, "backlog-growing", "ticket"),
+        ({"rates": (10, 0)}, "backlog-growing", "page"),
         ({"rates": (100, 99), "recent_wait_seconds": 59.9}, "backlog-growing", "ticket"),
         ({"rates": (100, 99), "recent_wait_seconds": 60.0}, "backlog-growing", "page"),
         ({"rates": (900, 100), "recent_wait_seconds": 1.0}, "backlog-growing", "page"),

@@ -17,7 +17,8 @@ from jobplaybook.errors import SchemaError
 from jobplaybook.frames import FLOW, OLDEST_AGE, STANDING, Buckets, buckets_of, check_frame
 from jobplaybook.frames import oldest_ages as swept_ages
 from jobplaybook.queries import flow as flow_queries
-from jobplaybook.units import MICROS
+from jobplaybook.snapshot.options import CaptureOptions
+from jobplaybook.units import MICROS, parse_time
 
 SAMPLES = ("killed", "healthy")
 
@@ -206,6 +207,22 @@ def test_a_backlog_is_as_old_in_the_series_as_in_the_verdict(
     assert waiting, "the recording has jobs that wait"
     for queue, oldest_at in waiting.items():
         assert ends[queue] == pytest.approx((seen.seen_until - oldest_at) / MICROS)
+
+
+def test_what_came_has_ended_or_is_unfinished(
+    recording: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arrivals less endings of every kind are the unfinished jobs, cancelled ones included."""
+    monkeypatch.setenv("JOBS_URL", recording("final"))
+    options = CaptureOptions(now=parse_time("2026-12-01T03:50:00Z"))
+    jp.capture("env:JOBS_URL", tmp_path / "a.db", options=options)
+    with jp.open_snapshot(str(tmp_path / "a.db")) as snapshot:
+        seen = jp.triage(snapshot).situation
+        frame = jp.flow(snapshot, since=seen.window_from, until=seen.seen_until)
+    total = frame.drop(columns=["queue", "until_at"]).sum()
+    ended = total["completions"] + total["dead"] + total["cancelled"]
+    assert (total["dead"], total["cancelled"]) == (17, 1)
+    assert total["arrivals"] - ended == seen.counts["pending"] + seen.counts.get("processing", 0)
 
 
 def test_an_empty_window_makes_empty_frames(tmp_path: Path) -> None:

@@ -52,7 +52,8 @@ def moments(steps: int, seconds: int = 10) -> pd.Series[pd.Timestamp]:
 
 def flow_frame(arrivals: list[int], completions: list[int], queue: str = "mail") -> pd.DataFrame:
     zeros = [0] * len(arrivals)
-    counts = {"arrivals": arrivals, "claims": zeros, "completions": completions, "dead": zeros}
+    counts = {"arrivals": arrivals, "claims": zeros, "completions": completions}
+    counts |= {"dead": zeros, "cancelled": zeros}
     columns = {name: pd.Series(numbers, dtype="int64") for name, numbers in counts.items()}
     names = pd.Series([queue] * len(arrivals), dtype="object")
     return pd.DataFrame({"queue": names, "until_at": moments(len(arrivals)), **columns})
@@ -155,9 +156,9 @@ def test_the_gap_ends_at_what_is_unfinished() -> None:
     seen = answer(counts={"pending": 11, "processing": 2, "completed": 7})
     picture = plots.flow(flow_frame([4, 4], [3, 4]), seen)
     above, below = picture.figure.axes
-    came, ended = (list(line.get_ydata()) for line in above.lines)  # type: ignore[arg-type]
-    assert came[-1] - ended[-1] == 13
-    assert list(below.lines[0].get_ydata())[-1] == 13  # type: ignore[arg-type]
+    lines: list[Any] = [*above.lines, *below.lines]
+    came, ended, gap = (int(line.get_ydata()[-1]) for line in lines)
+    assert (came - ended, gap) == (13, 13)
 
 
 def test_the_oldest_job_is_named_with_its_queue() -> None:

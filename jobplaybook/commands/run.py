@@ -84,7 +84,9 @@ def _parameters(ctx: click.Context, given: dict[str, Any]) -> dict[str, str]:
     found = dict(given["parameters"])
     if len(found) < len(given["parameters"]):
         raise InputError("a parameter is given twice: leave one -p out")
-    texts = {"now": iso(given["now"]), "since": f"{given['since']:.6f}s"}
+    seconds = given["since"]
+    whole = int(seconds) if seconds == int(seconds) else seconds
+    texts = {"now": iso(given["now"]), "since": f"{whole}s"}
     for name, text in texts.items():
         if ctx.get_parameter_source(name) is click.core.ParameterSource.DEFAULT or text is None:
             continue

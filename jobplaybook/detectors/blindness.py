@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids
+from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids, short
 from jobplaybook.detectors.leases import is_doubtful
 from jobplaybook.detectors.situation import HeldJob, Situation
 from jobplaybook.model import Quality, Severity
-from jobplaybook.units import count_text, plain
+from jobplaybook.units import count_text
 
 QUESTIONS = {
     "lease": "whether a running job may still be worked on",
@@ -74,15 +74,15 @@ def _unknowable(situation: Situation, blind: dict[str, str]) -> list[HeldJob]:
 def _sentence(situation: Situation, blind: dict[str, str], running: int) -> str:
     parts = []
     if situation.not_read:
-        unread = ((plain(name), why) for name, why in situation.not_read.items())
-        what = "; ".join(f"{name}: {plain(why)}" for name, why in unread)
+        unread = ((short(name), short(why, 200)) for name, why in situation.not_read.items())
+        what = "; ".join(f"{name}: {why}" for name, why in unread)
         parts.append(f"Not everything was read ({what}).")
     if running:
         jobs = count_text(running, "running job")
         parts.append(f"Nothing tells whether {jobs} still {'lives' if running == 1 else 'live'}.")
     if blind:
         facts = ", ".join(blind).replace("_", " ")
-        parts.append(f"{plain(situation.system)} does not record: {facts}.")
+        parts.append(f"{short(situation.system)} does not record: {facts}.")
     return " ".join(parts)
 
 

@@ -27,6 +27,8 @@ PAGE_AGE_SECONDS = 900.0
 """A growing backlog this old is a page."""
 LONG_DRAIN_SECONDS = 3_600.0
 """A draining backlog that needs longer than this is a ticket."""
+FEW_EVENTS = 10
+"""Fewer arrivals and ends than this in the rate window do not tell where a queue goes."""
 FEW_JOBS = 10
 """Fewer jobs than this that stand still wake nobody."""
 
@@ -231,7 +233,7 @@ def _backlog(situation: Situation, queue: QueueState) -> Finding:
         code="backlog-draining" if draining else "backlog-growing",
         severity=_backlog_severity(situation, queue, drain, clear),
         layer=Layer.WAITING,
-        sure=known and clear and queue.normal_wait_seconds is not None,
+        sure=known and clear and not _has_few(queue) and queue.normal_wait_seconds is not None,
         since=queue.oldest_at,
         count=queue.backlog,
         radius=radius_of_queue(situation, queue),
@@ -254,9 +256,13 @@ def _backlog_severity(
         return Severity.TICKET if drain > LONG_DRAIN_SECONDS else Severity.NOTE
     old = (oldest_age_seconds(situation, queue) or 0.0) >= PAGE_AGE_SECONDS
     known = situation.knows_arrivals and situation.knows_ends
-    quiet = not queue.arrivals and not queue.left
     aside = _is_left_behind(queue) and not clear
-    return Severity.PAGE if old and known and not quiet and not aside else Severity.TICKET
+    page = old and known and not _has_few(queue) and not aside
+    return Severity.PAGE if page else Severity.TICKET
+
+
+def _has_few(queue: QueueState) -> bool:
+    return queue.arrivals + queue.left < FEW_EVENTS
 
 
 def _is_left_behind(queue: QueueState) -> bool:
@@ -289,11 +295,11 @@ def _flow_text(situation: Situation, queue: QueueState) -> str:
 def _end_text(situation: Situation, queue: QueueState, drain: float) -> str:
     if not (situation.knows_arrivals and situation.knows_ends):
         return "whether it grows is not known"
-    if not queue.arrivals and not queue.left:
-        runs = f", {count_text(queue.live, 'job')} still running" if queue.live else ""
-        return f"none came and none ended in that time{runs}"
     if not math.isinf(drain):
         return f"it clears in about {duration_text(drain)} at this rate"
+    if _has_few(queue):
+        runs = f", {count_text(queue.live, 'job')} still running" if queue.live else ""
+        return f"too few came and ended to tell where it goes{runs}"
     if _is_left_behind(queue):
         return (
             "it never clears at this rate, though claims wait under "

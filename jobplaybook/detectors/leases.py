@@ -12,11 +12,12 @@ from jobplaybook.detectors.findings import (
     in_order,
     names_text,
     radius_of,
+    short,
     when_text,
 )
 from jobplaybook.detectors.situation import HeldJob, RunTime, Situation, WorkerState
 from jobplaybook.model import Layer, Quality, Severity
-from jobplaybook.units import MICROS, clock_text, count_text, duration_text, iso, plain
+from jobplaybook.units import MICROS, clock_text, count_text, duration_text, iso
 
 MIN_RUNS = 20
 """Fewer finished runs of a type than this, and its own p99 is no measure."""
@@ -124,7 +125,7 @@ def _workers(owners: Sequence[str], unnamed: bool) -> str:
 def _fate(situation: Situation, count: int) -> str:
     they = "it" if count == 1 else "they"
     if situation.sweeper is not None:
-        return f"{they.capitalize()} will be taken back by {plain(situation.sweeper)}."
+        return f"{they.capitalize()} will be taken back by {short(situation.sweeper)}."
     if situation.possible_sweepers:
         names = names_text(situation.possible_sweepers)
         return (
@@ -141,7 +142,7 @@ def _expired_next(situation: Situation, owners: Sequence[str]) -> tuple[str, ...
     if gone or not owners:
         who = f"{_workers(gone, False)} {'are' if len(gone) > 1 else 'is'}"
         steps.append(
-            f"Check that {who} really gone; {plain(situation.sweeper)} requeues the jobs by itself."
+            f"Check that {who} really gone; {short(situation.sweeper)} requeues the jobs by itself."
             if situation.sweeper is not None
             else f"Check that {who} really gone, then requeue the jobs with the native statement."
         )

@@ -17,6 +17,10 @@ Ending = tuple[Status, str]
 _START_SECONDS = 60
 
 
+class _Quit(Exception):
+    """A cell called quit(): the kernel would go on for a moment, and cells with it."""
+
+
 def run_cells(
     notebook: Mapping[str, Any],
     *,
@@ -68,8 +72,9 @@ def run_cells(
             kernel_manager_class=_own_kernel(folder, hidden, managers),
             extra_arguments=["--IPKernelApp.log_level=40"],
             shutdown_kernel="immediate",
+            on_cell_executed=_stop_at_quit,
         )
-    except (PapermillExecutionError, CellTimeoutError, DeadKernelError) as error:
+    except (PapermillExecutionError, CellTimeoutError, DeadKernelError, _Quit) as error:
         why = error
     ran = _notebook(draft.read_text(encoding="utf-8"))
     cells = [cell for cell in ran.cells if cell.cell_type == "code"]
@@ -86,6 +91,12 @@ def _notebook(text: str) -> Any:
 def _progress() -> bool | dict[str, Any]:
     """Show cells as they run, on stderr, where a person is watching."""
     return {"desc": "running", "leave": False, "file": sys.stderr} if sys.stderr.isatty() else False
+
+
+def _stop_at_quit(*, execute_reply: Mapping[str, Any], **_: Any) -> None:
+    payload = execute_reply["content"].get("payload") or ()
+    if any(item.get("source") == "ask_exit" for item in payload):
+        raise _Quit
 
 
 def _own_kernel(folder: Path, hidden: Iterable[str], made: list[Any]) -> type[Any]:
@@ -127,6 +138,8 @@ def _ending(
         if error.ename == "SystemExit":
             return "exited", f"{where} left the notebook with sys.exit({error.evalue})"
         return "failed", f"{where} raised {error.ename}: {error.evalue}"
+    if isinstance(why, _Quit):
+        return "exited", f"{where} left the notebook with quit()"
     if isinstance(why, CellTimeoutError):
         return "timed-out", f"{where} ran longer than {duration_text(cell_seconds)}"
     if isinstance(why, DeadKernelError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from jobplaybook.detectors.flow import queue_name
@@ -56,24 +57,26 @@ def flow(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -
     Notes
     -----
     The vertical gap is the unfinished jobs: it ends at what is unfinished now and is reckoned
-    backwards from there. Cancelled jobs leave without a mark.
+    backwards from there.
     """
-    summed = check_frame(frame, FLOW).groupby("until_at")[["arrivals", "completions", "dead"]].sum()
-    times = [to_micros(at.to_pydatetime()) for at in summed.index]
-    came = [int(n) for n in summed["arrivals"].cumsum()] or [0]
-    ended = [int(n) for n in (summed["completions"] + summed["dead"]).cumsum()] or [0]
+    counted = check_frame(frame, FLOW).drop(columns="queue").groupby("until_at").sum()
+    times = [to_micros(at.to_pydatetime()) for at in counted.index]
+    came = list(accumulate(map(int, counted["arrivals"])))
+    ended = list(accumulate(map(int, counted[["completions", "dead", "cancelled"]].sum(axis=1))))
     unfinished = sum(answer.situation.counts.get(status, 0) for status in UNFINISHED)
-    before = max(unfinished - came[-1] + ended[-1], 0)
-    gap = [before + a - b for a, b in zip(came, ended, strict=True)]
-    title = _flow_title(before, gap[-1], max(came[-1], ended[-1]))
+    total_in, total_out = (series[-1] if series else 0 for series in (came, ended))
+    before = max(unfinished - total_in + total_out, 0)
+    later = [(total_in - a) - (total_out - b) for a, b in zip(came, ended, strict=True)]
+    gap = [max(unfinished - change, 0) for change in later]
+    title = _flow_title(before, unfinished, max(total_in, total_out))
     with drawing():
         figure, panels = new_figure(title, 4.4, (2, 1))
         if times:
             _draw_flow(panels, times, came, ended, gap)
         time_axis(panels, times, answer, events)
     numbers = (
-        f"{came[-1]:,} came and {ended[-1]:,} ended {_span(times)}; unfinished: "
-        f"{before:,} before, at most {max(gap):,}, {gap[-1]:,} at the end."
+        f"{total_in:,} came and {total_out:,} ended {_span(times)}; unfinished: "
+        f"{before:,} before, at most {max(gap, default=0):,}, {unfinished:,} at the end."
     )
     return Picture(title=title, numbers=numbers, figure=figure)
 

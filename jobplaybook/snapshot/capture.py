@@ -22,12 +22,12 @@ from jobplaybook.clock import Clock
 from jobplaybook.connect import ChunkTooSlow, Reader
 from jobplaybook.dialects import SUPERUSER, ListOf, catalogue, database_clock, listed, vitals
 from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
-from jobplaybook.snapshot.chunks import history_chunk, key_chunk
+from jobplaybook.snapshot.chunks import CARRIED, carried_attempts, history_chunk, key_chunk
 from jobplaybook.snapshot.file import SnapshotWriter, writing
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
 from jobplaybook.snapshot.pace import SMALLEST_CHUNK, Pace, read_ahead
 from jobplaybook.snapshot.redact import Redactor, stamped
-from jobplaybook.sources.base import Catalog, Detected, Source, choose
+from jobplaybook.sources.base import ONLY_ATTEMPT, Catalog, Detected, Source, choose
 from jobplaybook.tables import SCHEMA_VERSION, metadata
 from jobplaybook.units import MICROS, iso, shown
 
@@ -83,6 +83,7 @@ class _Batch:
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     by_job: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    carried: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 
 
 class _Capture:
@@ -131,7 +132,8 @@ class _Capture:
         """Read everything, in the order that keeps a moving job from being lost."""
         self._write(self._running())
         self._small()
-        for batch in read_ahead(chain(self._unfinished(), self._finished())):
+        phases = chain(self._unfinished(), self._finished())
+        for batch in read_ahead(phases, stop=self.pace.stop):
             self._write(batch)
         if self.options.take_vitals:
             self._vitals()
@@ -196,27 +198,19 @@ class _Capture:
         # in chunks, so that no statement examines more rows than a chunk has.
         index = self.statements.indexed if key in table.partly_indexed else None
         if index is None and key not in table.indexed:
-            size = (
-                f"about {table.estimated_rows:,} rows"
-                if table.estimated_rows >= 0
-                else "never analysed"
-            )
             self.warnings.append(
-                f"{table.name} ({size}) has no index that starts with {key}: every chunk scans it"
+                f"{table.name} ({table.size_text}) has no index that starts with {key}: "
+                "every chunk scans it"
             )
         also = self.statements.unfinished if index is None else sa.true()
         after: Any = None
-        while not self._must_stop("unfinished", f"{key} above {after}"):
+        while not self._must_stop("unfinished", left := _above(key, after)):
+            chunk = key_chunk(self.statements, after, index, self.pace.chunk)
             try:
-                keys = [
-                    row[0]
-                    for row in self.pace.rows(
-                        key_chunk(self.statements, after, index, self.pace.chunk)
-                    )
-                ]
+                keys = [row[0] for row in self.pace.rows(chunk)]
                 batch = self._jobs(also, keys) if keys else None
             except ChunkTooSlow:
-                if not self._shrunk("unfinished", f"{key} above {after}"):
+                if not self._shrunk("unfinished", left):
                     return
                 continue
             if batch is None:
@@ -260,12 +254,12 @@ class _Capture:
             keys = [key for key in keys if key is not None]
             done.update(keys)
             yield keys
-            # The row without a job sums the chunk up: where it ended, the times it reached over.
+            # The row without a job sums the chunk up: where it ended, and how far back it is whole.
             sums = (row for row in rows if row[-3] is None)
-            *before, _none, newest, oldest = next(sums, (None, None, None))
+            *before, _none, newest, whole_from = next(sums, (None, None, None))
             if not before or (newest is not None and newest < self.cutoff):
                 return
-            reached = reached if oldest is None else oldest
+            reached = reached if whole_from is None else min(reached, whole_from)
 
     def _finished_jobs(self, keys: Sequence[Any]) -> Iterator[_Batch]:
         """Read jobs by key, in smaller parts if the statement is too slow."""
@@ -292,10 +286,14 @@ class _Capture:
             binds["keys"] = list(keys)
         rows = self.pace.rows(statement, **binds)
         batch = _Batch(statement.selected_columns.keys(), rows)
-        place = batch.columns.index("attempts")
-        started = [row[0] for row in rows if row[place]]
-        for table, by_job in self.statements.by_job.items() if started else ():
-            batch.by_job[table] = self.pace.rows(by_job, ids=started)
+        started = [row[0] for row in rows if row[batch.columns.index("attempts")]]
+        for table, by_job in self.statements.by_job.items():
+            asked = started
+            if table == "attempts":
+                batch.carried = carried_attempts(batch.columns, rows)
+                asked = [key for key in started if key not in batch.carried]
+            if asked:
+                batch.by_job[table] = self.pace.rows(by_job, ids=asked)
         return batch
 
     # -- rows on their way into the file ----------------------------------------------------
@@ -303,8 +301,11 @@ class _Capture:
     def _write(self, batch: _Batch) -> None:
         if batch.rows:
             self._note_statuses(batch.columns, batch.rows)
-            hidden = self.redactor.rows(batch.columns[1:], (row[1:] for row in batch.rows))
+            last = -len(ONLY_ATTEMPT) if batch.columns[-1] in ONLY_ATTEMPT else None
+            kept = (row[1:last] for row in batch.rows)
+            hidden = self.redactor.rows(batch.columns[1:last], kept)
             self.writer.insert("jobs", *stamped(*hidden, self.stamp))
+            self.writer.insert("attempts", CARRIED, list(batch.carried.values()))
             self.progress("jobs", len(batch.rows))
         for table, rows in batch.by_job.items():
             columns = self.statements.by_job[table].selected_columns.keys()
@@ -393,3 +394,7 @@ class _Capture:
 
     def _now(self) -> int:
         return self._clock() if self.stamp is None else self.stamp
+
+
+def _above(key: str, after: Any) -> str:
+    return "all but the running ones" if after is None else f"those with {key} above {after}"

@@ -8,7 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
-from jobplaybook.sources.base import Statements
+from jobplaybook.sources.base import ONLY_ATTEMPT, Statements
+
+CARRIED = ("job_id", "attempt", "owner", "started_at", "ended_at", "outcome")
+"""Columns of ``attempts`` that a job's own row tells where it ran once."""
+
+_TAIL = 50
+"""So many last rows of a chunk: one of them was written in a transaction that had just begun."""
 
 
 def key_chunk(
@@ -30,8 +36,11 @@ def history_chunk(
     """Return the ends since ``cutoff`` in one chunk of history, and a row that sums it up.
 
     Columns: the history's key, a job's key, when the row was written, when the job ended. In the
-    row that sums up the job is NULL: there stand the chunk's last key, and the latest and the
-    earliest time that the chunk reached over.
+    row that sums up the job is NULL: there stand the chunk's last key, its latest time, and the
+    time back to which it is whole.
+
+    A row's time may be far older than its key: it is when its transaction began. So the chunk is
+    whole back to the latest time among its last rows, not to the earliest of all.
     """
     keys = statements.history_key
     history = statements.history.order_by(*(key.desc() for key in keys))
@@ -42,7 +51,9 @@ def history_chunk(
     places = [chunk.c[f"k{place}"] for place in range(len(keys))]
     first = sa.literal(cutoff, sa.BigInteger)
     ends = sa.select(*places, chunk.c.job, chunk.c.seen, chunk.c.ended)
-    span = sa.select(sa.func.max(chunk.c.seen), sa.func.min(chunk.c.seen)).subquery("span")
+    tail = sa.select(chunk.c.seen).order_by(*places).limit(_TAIL).subquery("tail")
+    reached = sa.select(sa.func.max(tail.c.seen)).scalar_subquery()
+    span = sa.select(sa.func.max(chunk.c.seen), reached.label("reached")).subquery("span")
     last = (
         sa.select(*places, sa.cast(sa.null(), statements.key_type), *span.c)
         .select_from(chunk.join(span, sa.true()))
@@ -51,3 +62,21 @@ def history_chunk(
         .subquery("last")
     )
     return sa.union_all(ends.where(chunk.c.ended >= first), sa.select(*last.c))
+
+
+def carried_attempts(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]]
+) -> dict[Any, tuple[Any, ...]]:
+    """Return the attempts that the rows of a jobs statement carry, by the jobs' own keys.
+
+    Each is a row of `CARRIED`: where a job ran once and ended with that run, its claim and its
+    end are the attempt's.
+    """
+    if columns[-1] not in ONLY_ATTEMPT:
+        return {}
+    job, claimed, finished = map(columns.index, ("id", "claimed_at", "finished_at"))
+    return {
+        row[0]: (row[job], 1, row[-2], row[claimed], row[finished], row[-1])
+        for row in rows
+        if row[-1] is not None
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
@@ -10,6 +10,7 @@ import sqlalchemy as sa
 
 from jobplaybook.clock import Clock
 from jobplaybook.connect import Reader
+from jobplaybook.errors import SourceError
 from jobplaybook.snapshot.options import CaptureOptions
 
 T = TypeVar("T")
@@ -17,6 +18,8 @@ T = TypeVar("T")
 SMALLEST_CHUNK = 100
 SLOW_SECONDS = 1.0
 """A chunk's snapshot holds back vacuum while it is open: past this, the next one is halved."""
+_NAP_SECONDS = 0.2
+"""A long rest is taken in naps, so that Ctrl-C need not wait for its end."""
 
 
 class Pace:
@@ -36,16 +39,28 @@ class Pace:
         self._reader, self._clock, self._options = reader, clock, options
         self._deadline = clock.monotonic() + options.budget_seconds
         self.chunk = options.chunk
+        self._stopped = False
 
     def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
         """Run one statement; ask for less next time if it took long; rest after it."""
+        if self._stopped:
+            raise SourceError("the capture was stopped")
         started = self._clock.monotonic()
         rows = self._reader.rows(statement, **binds)
         if self._clock.monotonic() - started > SLOW_SECONDS:
             self.shrink(2)
-        if self._options.pause_seconds:
-            self._clock.sleep(self._options.pause_seconds)
+        self._rest()
         return rows
+
+    def stop(self) -> None:
+        """Let the thread that reads come to its end, from another one: within a statement."""
+        self._stopped = True
+
+    def _rest(self) -> None:
+        left = self._options.pause_seconds
+        while left > 0 and not self._stopped:
+            self._clock.sleep(min(left, _NAP_SECONDS))
+            left -= _NAP_SECONDS
 
     def shrink(self, divisor: int = 4) -> bool:
         """Ask for less from now on; False where the chunk is as small as it gets."""
@@ -60,14 +75,19 @@ class Pace:
         return self._clock.monotonic() >= self._deadline
 
 
-def read_ahead(items: Iterator[T]) -> Iterator[T]:
+def read_ahead(items: Iterator[T], *, stop: Callable[[], None]) -> Iterator[T]:
     """Give the items of an iterator, reading the next one while the last is worked on.
 
     The database then works while the file is written, as it would for a single long COPY. Only
-    one thread ever touches the iterator; its errors come out here.
+    one thread ever touches the iterator; its errors come out here. ``stop`` is called where the
+    work ends before the items do, so that the thread is not waited for in vain.
     """
     with ThreadPoolExecutor(1) as reading:
-        coming = reading.submit(next, items, None)
-        while (item := coming.result()) is not None:
+        try:
             coming = reading.submit(next, items, None)
-            yield item
+            while (item := coming.result()) is not None:
+                coming = reading.submit(next, items, None)
+                yield item
+        except BaseException:
+            stop()
+            raise

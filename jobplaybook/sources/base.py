@@ -35,6 +35,13 @@ class TableInfo:
     readable: bool
     writable: bool
 
+    @property
+    def size_text(self) -> str:
+        """How large it is, as far as the planner's statistics tell."""
+        if self.estimated_rows < 0:
+            return "never analysed"
+        return f"about {self.estimated_rows:,} rows"
+
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
@@ -117,6 +124,8 @@ class Statements:
     jobs : Select
         Column ``key`` (the row's immutable key in its own type), then columns of the canonical
         table ``jobs``; no WHERE. ``read_at`` is the database's clock in the same statement.
+        It may end with `ONLY_ATTEMPT`: the owner and outcome of the attempt of a job that ran
+        once and ended with it, else NULL; most jobs do, and are then not asked for attempts.
     key : ColumnElement
         The immutable key that chunks go along; ``key_type`` is its type.
     running, unfinished : ColumnElement
@@ -145,6 +154,10 @@ class Statements:
     by_job: Mapping[str, sa.Select[Any]]
     small: Mapping[str, sa.Select[Any]] = field(default_factory=dict)
     indexed: ColumnElement[bool] | None = None
+
+
+ONLY_ATTEMPT = ("only_owner", "only_outcome")
+"""Last columns of a jobs statement that carries the attempt of a job that ran only once."""
 
 
 class Source(ABC):

@@ -47,6 +47,8 @@ _OUTCOME = {
     "deferred_for_retry": Outcome.UNKNOWN,
 }
 
+_LAST_OUTCOME = {word: outcome for word, outcome in _OUTCOME.items() if word in _ENDS}
+
 
 def _facts() -> tuple[Fact, ...]:
     exact, bound, inferred, absent = Quality.EXACT, Quality.BOUND, Quality.INFERRED, Quality.ABSENT
@@ -202,6 +204,7 @@ def _jobs(tables: _Tables, options: ReadOptions, lease: float) -> sa.Select[Any]
             sa.func.count().filter(_is(event.type, "started")).label("starts"),
             sa.func.min(event.at).filter(_is(event.type, "deferred")).label("created"),
             sa.func.max(event.at).filter(_is(event.type, "started")).label("claimed"),
+            sa.func.count().filter(_is(event.type, *_OUTCOME)).label("outcomes"),
             sa.func.max(event.at).filter(_is(event.type, *_ENDS)).label("ended"),
             sa.func.max(event.at).filter(event.type != words("scheduled")[0]).label("updated"),
         )
@@ -235,6 +238,13 @@ def _jobs(tables: _Tables, options: ReadOptions, lease: float) -> sa.Select[Any]
         "scheduled_window": _window(tables),
         "shard": job.lock,
         "read_at": database_clock(),
+        "only_owner": sa.cast(job.worker_id, sa.Text),
+        "only_outcome": sa.case(
+            (
+                (at.starts == 1) & (at.outcomes == 1) & _is(job.status, *_LAST_OUTCOME),
+                _told(job.status, _LAST_OUTCOME),
+            )
+        ),
     }
     return sa.select(
         job.id.label("key"),
