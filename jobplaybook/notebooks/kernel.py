@@ -15,6 +15,11 @@ from jobplaybook.units import duration_text
 
 Ending = tuple[Status, str]
 _START_SECONDS = 60
+_NO_KERNEL: Ending = ("killed", "the kernel did not start: try `python -m ipykernel --version`")
+_MARKER = "papermill-error-cell-tag"
+"""papermill puts cells with this tag around an error; they come off, and a banner says more."""
+
+logging.getLogger("papermill").addHandler(logging.NullHandler())  # how a run ended is said here
 
 
 class _Quit(Exception):
@@ -55,9 +60,9 @@ def run_cells(
     from papermill import execute_notebook
     from papermill.exceptions import PapermillExecutionError
 
-    logging.getLogger("papermill").addHandler(logging.NullHandler())  # how it ended is said here
     draft = folder / "draft.ipynb"
     managers: list[Any] = []
+    begun: list[int] = []
     why: BaseException | None = None
     try:
         execute_notebook(
@@ -72,13 +77,20 @@ def run_cells(
             kernel_manager_class=_own_kernel(folder, hidden, managers),
             extra_arguments=["--IPKernelApp.log_level=40"],
             shutdown_kernel="immediate",
+            on_cell_execute=lambda cell, cell_index: begun.append(cell_index),
             on_cell_executed=_stop_at_quit,
         )
     except (PapermillExecutionError, CellTimeoutError, DeadKernelError, _Quit) as error:
         why = error
+    except RuntimeError as error:
+        if begun or "kernel" not in str(error).lower():
+            raise
+        return _notebook(draft.read_text(encoding="utf-8")), _NO_KERNEL
     ran = _notebook(draft.read_text(encoding="utf-8"))
-    cells = [cell for cell in ran.cells if cell.cell_type == "code"]
-    return ran, _ending(cells, why, managers, cell_seconds)
+    ran.cells = [cell for cell in ran.cells if _MARKER not in cell.metadata.get("tags", ())]
+    last = begun[-1] if begun else 0
+    number = sum(cell.cell_type == "code" for cell in ran.cells[: last + 1])
+    return ran, _ending(ran, f"code cell {number}", why, managers, cell_seconds)
 
 
 def _notebook(text: str) -> Any:
@@ -127,14 +139,13 @@ def _own_kernel(folder: Path, hidden: Iterable[str], made: list[Any]) -> type[An
 
 
 def _ending(
-    cells: Sequence[Any], why: BaseException | None, managers: Sequence[Any], cell_seconds: float
+    ran: Any, where: str, why: BaseException | None, managers: Sequence[Any], cell_seconds: float
 ) -> Ending:
     """Return the status and its reason; a cell's own metadata says "completed" too easily."""
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
 
-    started = [place for place, cell in enumerate(cells, 1) if cell.execution_count is not None]
-    where = f"code cell {started[-1]}" if started else "the first code cell"
-    for error in (out for cell in cells for out in cell.outputs if out.output_type == "error"):
+    outputs = [out for cell in ran.cells for out in cell.get("outputs", ())]
+    for error in (out for out in outputs if out.output_type == "error"):
         if error.ename == "SystemExit":
             return "exited", f"{where} left the notebook with sys.exit({error.evalue})"
         return "failed", f"{where} raised {error.ename}: {error.evalue}"

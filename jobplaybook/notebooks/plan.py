@@ -20,6 +20,8 @@ from jobplaybook.snapshot.options import CaptureOptions
 from jobplaybook.units import parse_duration, parse_time, shown
 
 _PARAMETERS = "parameters"
+INJECTED, BANNER = "injected-parameters", "run-status"
+"""The tags of the cells that a run puts into a notebook."""
 # What looks like a place to log in to, or like a password.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|\bpass\w*\s*=", re.IGNORECASE)
 
@@ -123,7 +125,9 @@ def _read(path: Path) -> Mapping[str, Any]:
     language = notebook.get("metadata", {}).get("kernelspec", {}).get("language", "python")
     if language != "python":
         raise InputError(f"expected a Python notebook, found {shown(str(language))}: {where}")
-    return dict(notebook)
+    # A notebook that ran before brings that run's values and banner: neither is this run's.
+    own = [cell for cell in cells if not {INJECTED, BANNER} & set(_tags(cell))]
+    return {**notebook, "cells": own}
 
 
 def _defaults(notebook: Mapping[str, Any], path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from jobplaybook.clock import Clock
 from jobplaybook.connect import resolve
 from jobplaybook.errors import InputError
 from jobplaybook.notebooks.kernel import Ending, run_cells
-from jobplaybook.notebooks.plan import Plan
+from jobplaybook.notebooks.plan import BANNER, INJECTED, Plan
 from jobplaybook.notebooks.result import RunResult
 from jobplaybook.report import readable, report_html
 from jobplaybook.snapshot.file import Snapshot
@@ -28,7 +28,6 @@ _PASSWORDS = (
     (re.compile(r"(\bpass\w*\s*=\s*)[^\s,;)]+", re.IGNORECASE), r"\1***"),
 )
 _MOST_LETTERS = 100_000
-_MARKERS = ("papermill-error-cell-tag",)
 Clean = Callable[[str], str]
 
 
@@ -113,12 +112,10 @@ def _cleaned(notebook: dict[str, Any], ending: Ending, clean: Clean) -> dict[str
     cells = []
     for cell in notebook["cells"]:
         metadata = cell["metadata"]
-        if set(_MARKERS) & set(metadata.get("tags", ())):
-            continue
         metadata.pop("papermill", None)
         metadata.pop("execution", None)
-        if "injected-parameters" in metadata.get("tags", ()):
-            cell["id"] = "injected-parameters"
+        if INJECTED in metadata.get("tags", ()):
+            cell["id"] = INJECTED
             cell["source"] = clean(cell["source"])
         cell["outputs"] = [_cleaned_output(output, clean) for output in cell.get("outputs", ())]
         if cell["cell_type"] != "code":
@@ -151,8 +148,7 @@ def _banner(ending: Ending) -> dict[str, Any]:
         f"**This run did not complete: {status}.** What follows is incomplete: do not act on it."
         f"\n\n    {readable(message)}\n"  # indented: whatever an error said stays text
     )
-    metadata = {"tags": ["run-status"]}
-    return {"cell_type": "markdown", "id": "run-status", "metadata": metadata, "source": text}
+    return {"cell_type": "markdown", "id": BANNER, "metadata": {"tags": [BANNER]}, "source": text}
 
 
 def _document(

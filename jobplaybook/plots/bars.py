@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-_MOST_QUEUES = 10
+_MOST_QUEUES, _LONG_TITLE = 10, 110
 _DONE = (State.COMPLETED, State.CANCELLED)
 _DRAWN = tuple(state for state in COLOURS if state not in _DONE)
 Counts = dict[str | None, dict[str, int]]
@@ -111,10 +112,17 @@ def _legend(axes: Axes) -> None:
 
 def _title(counts: Counts, answer: Triage) -> str:
     if answer.verdict.code not in ("healthy", "unknown"):
-        return answer.verdict.sentence.split(". ")[0].rstrip(".")
+        return _short(answer.verdict.sentence.split(". ")[0].rstrip("."))
     total = sum(sum(states.values()) for states in counts.values())
     left = sum(_open(states) for states in counts.values())
     return f"{left:,} of {count_text(total, 'job')} are not completed"
+
+
+def _short(sentence: str) -> str:
+    """Return a sentence without its asides where it is too long for a title."""
+    if len(sentence) > _LONG_TITLE:
+        sentence = re.sub(r" \([^)]*\)", "", sentence)
+    return sentence if len(sentence) <= _LONG_TITLE else sentence.partition(";")[0]
 
 
 def _numbers(counts: Counts, expired: Counter[str | None]) -> str:

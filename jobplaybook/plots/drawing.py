@@ -34,6 +34,7 @@ Event = tuple[int, str]
 INK, QUIET, PALE = "#1a1a1a", "#6b6b6b", "#dddddd"
 _INCIDENT, _INCIDENT_TEXT = "#D55E00", "#9a4200"
 _WIDTH, _DPI, _TITLE_LETTERS, _COLOURS_IN_FILE = 5.8, 190, 58, 96
+_SHOWN_WIDTH = 620  # pixels on screen; the file has more, for fine screens
 _HOUR, _DAY = 3_600, 86_400
 _MINUTES = (1, 2, 5, 10, 15, 30)
 _STEPS = (
@@ -84,7 +85,8 @@ class Picture:
     def __repr__(self) -> str:
         return plain(f"{self.title}. {self.numbers}")
 
-    def _repr_png_(self) -> bytes:
+    def png(self) -> bytes:
+        """Return the picture as a small PNG file."""
         from PIL import Image
 
         drawn, small = io.BytesIO(), io.BytesIO()
@@ -94,6 +96,9 @@ class Picture:
         reduced = Image.open(drawn).convert("RGB").quantize(_COLOURS_IN_FILE)
         reduced.save(small, format="png", optimize=True)
         return small.getvalue()
+
+    def _repr_png_(self) -> tuple[bytes, dict[str, int]]:
+        return self.png(), {"width": _SHOWN_WIDTH}
 
 
 def label(text: str, most: int = 22) -> str:
@@ -160,21 +165,35 @@ def time_axis(
     times: Sequence[int],
     answer: Triage,
     events: Sequence[Event] = (),
-    note: str = "",
+    *,
+    more: str = "",
+    low: bool = False,
 ) -> None:
-    """Set up the panels' common time axis: UTC, the incident shaded, events marked."""
+    """Set up the panels' common time axis: UTC, the incident shaded, events marked.
+
+    Parameters
+    ----------
+    more : str
+        What is said beside the axis' name.
+    low : bool
+        Whether the incident's name stands at the foot of the panel, where lines climb.
+    """
     ticks = _ticks(times)
     shape = "%H:%M:%S" if any(tick % (60 * MICROS) for tick in ticks) else "%H:%M"
     if len(times) > 1 and times[-1] - times[0] > 129_600 * MICROS:
         shape = "%d %b"
     panels[-1].set_xticks(days(ticks), [to_datetime(tick).strftime(shape) for tick in ticks])
     day = (iso(times[-1]) or "")[:10] if times else "no time"
-    panels[-1].set_xlabel(f"time, UTC, {day}{note}")
+    panels[-1].set_xlabel(f"time, UTC, {day}{more}")
+    seen = [event for event in events if times and times[0] <= event[0] <= times[-1]]
     for panel in panels:
         if len(times) > 1:
             panel.set_xlim(*days([times[0], times[-1]]))
-        _shade(panel, times, answer, named=panel is panels[0])
-        _mark(panel, events, named=panel is panels[0])
+        _shade(panel, times, answer)
+        _mark(panel, days(at for at, _ in seen))
+    _name_incident(panels[0], times, answer, low)
+    for at, name in seen:
+        _note(panels[0], days([at])[0], label(name), QUIET, height=0.62)
 
 
 def _ticks(times: Sequence[int]) -> list[int]:
@@ -187,38 +206,43 @@ def _ticks(times: Sequence[int]) -> list[int]:
     return list(range(first, times[-1] + 1, step))
 
 
-def _shade(panel: Axes, times: Sequence[int], answer: Triage, *, named: bool) -> None:
+def _incident(times: Sequence[int], answer: Triage) -> tuple[float, float, float] | None:
+    """Return the span's beginning, the incident's, and the end, or None without an incident."""
     since = answer.verdict.since
     if since is None or not times or since >= times[-1]:
-        return
+        return None
     first, begin, end = days([times[0], max(since, times[0]), times[-1]])
-    panel.axvspan(begin, end, color=_INCIDENT, alpha=0.13, linewidth=0)
-    if named:
+    return first, begin, end
+
+
+def _shade(panel: Axes, times: Sequence[int], answer: Triage) -> None:
+    if found := _incident(times, answer):
+        panel.axvspan(*found[1:], color=_INCIDENT, alpha=0.13, linewidth=0)
+
+
+def _name_incident(panel: Axes, times: Sequence[int], answer: Triage, low: bool) -> None:
+    if found := _incident(times, answer):
+        first, begin, end = found
+        text = f"{answer.verdict.code}\nsince {clock_text(answer.verdict.since)}"
         late = (end - begin) < 0.45 * (end - first)
-        _note(
-            panel, begin, f"{answer.verdict.code}\nsince {clock_text(since)}", _INCIDENT_TEXT, late
-        )
+        _note(panel, begin, text, _INCIDENT_TEXT, late=late, height=0.0 if low else 1.0)
 
 
-def _mark(panel: Axes, events: Sequence[Event], *, named: bool) -> None:
-    for at, name in events:
-        (x,) = days([at])
-        low, high = panel.get_xlim()
-        if not low <= x <= high:
-            continue
+def _mark(panel: Axes, moments: Sequence[float]) -> None:
+    for x in moments:
         panel.axvline(x, color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
-        if named:
-            _note(panel, x, label(name), QUIET, late=False, height=0.62)
 
 
-def _note(panel: Axes, x: float, text: str, colour: str, late: bool, height: float = 1.0) -> None:
+def _note(
+    panel: Axes, x: float, text: str, colour: str, *, late: bool = False, height: float
+) -> None:
     panel.annotate(
         text,
         (x, height),
-        (-4 if late else 4, -4),
+        (-4 if late else 4, 4 if height == 0 else -4),
         xycoords=("data", "axes fraction"),
         textcoords="offset points",
-        va="top",
+        va="bottom" if height == 0 else "top",
         ha="right" if late else "left",
         fontsize=9.5,
         color=colour,

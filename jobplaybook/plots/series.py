@@ -73,7 +73,7 @@ def flow(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -
         figure, panels = new_figure(title, 4.4, (2, 1))
         if times:
             _draw_flow(panels, times, came, ended, gap)
-        time_axis(panels, times, answer, events)
+        time_axis(panels, times, answer, events, low=True)
     numbers = (
         f"{total_in:,} came and {total_out:,} ended {_span(times)}; unfinished: "
         f"{before:,} before, at most {max(gap, default=0):,}, {unfinished:,} at the end."
@@ -145,7 +145,7 @@ def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] =
             ends.append((line[-1], f"{sign} {label(queue_name(queue))}", colour))
         axes.set_ylabel(f"age of the oldest [{unit}]")
         axes.set_ylim(bottom=0)
-        time_axis([axes], times, answer, events, not_drawn(len(ranked) - len(_LINES)))
+        time_axis([axes], times, answer, events, more=not_drawn(len(ranked) - len(_LINES)))
         if ends:
             end_labels(axes, x[-1], ends)
     return Picture(title=title, numbers=_age_numbers(ages, ranked, times), figure=figure)

@@ -20,12 +20,19 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook.clock import Clock
 from jobplaybook.connect import ChunkTooSlow, Reader
-from jobplaybook.dialects import SUPERUSER, ListOf, catalogue, database_clock, listed, vitals
-from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
-from jobplaybook.snapshot.chunks import CARRIED, carried_attempts, history_chunk, key_chunk
+from jobplaybook.dialects import catalogue, database_clock, vitals
+from jobplaybook.errors import SchemaError, SourceError
+from jobplaybook.snapshot.chunks import (
+    CARRIED,
+    carried_attempts,
+    history_chunk,
+    jobs_of,
+    key_chunk,
+)
 from jobplaybook.snapshot.file import SnapshotWriter, writing
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
 from jobplaybook.snapshot.pace import SMALLEST_CHUNK, Pace, read_ahead
+from jobplaybook.snapshot.privileges import role_warnings
 from jobplaybook.snapshot.redact import Redactor, stamped
 from jobplaybook.sources.base import ONLY_ATTEMPT, Catalog, Detected, Source, choose
 from jobplaybook.tables import SCHEMA_VERSION, metadata
@@ -71,7 +78,7 @@ def capture_to(
     with writing(target) as writer:
         source, found = detect(reader, sources, options.system)
         job = _Capture(reader, writer, source, found, options, redactor, clock, progress)
-        job.check_privileges()
+        job.warnings += role_warnings(reader, found, refuse=options.require_readonly)
         job.read()
         return job.finish(tool_version)
 
@@ -113,20 +120,6 @@ class _Capture:
         self.cutoff = self.captured_from - int(options.since_seconds * MICROS)
         self.covered_from = self.cutoff
         self.workers_read_at: int | None = None
-
-    def check_privileges(self) -> None:
-        """Warn about, or refuse, a role that may do more than read."""
-        may_write = [name for name, table in self.found.tables.items() if table.writable]
-        superuser = self.reader.dialect == "postgresql" and self.reader.scalar(SUPERUSER)
-        if not superuser and not may_write:
-            return
-        what = "is a superuser" if superuser else f"may write {', '.join(sorted(may_write))}"
-        if self.options.require_readonly:
-            raise UnsafeAction(
-                f"expected a role that may only read, found one that {what}: "
-                "use a role with SELECT on the queue's tables"
-            )
-        self.warnings.append(f"the role {what}: a role with SELECT alone is enough and safer")
 
     def read(self) -> None:
         """Read everything, in the order that keeps a moving job from being lost."""
@@ -278,13 +271,14 @@ class _Capture:
 
     def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> _Batch:
         """Read jobs, whatever their state is by now, and what hangs on them."""
-        statement = self.statements.jobs.where(condition)
-        binds: dict[str, Any] = {}
+        statement, binds = self.statements.jobs, dict[str, Any]()
         if keys is not None:
-            ids = sa.bindparam("keys", type_=ListOf(self.statements.key_type))
-            statement = statement.where(listed(self.statements.key, ids))
-            binds["keys"] = list(keys)
+            statement, binds = jobs_of(self.statements, keys)
+        statement = statement.where(condition)
         rows = self.pace.rows(statement, **binds)
+        if keys is not None and len(rows) > len(keys):
+            wanted = set(keys)
+            rows = [row for row in rows if row[0] in wanted]
         batch = _Batch(statement.selected_columns.keys(), rows)
         started = [row[0] for row in rows if row[batch.columns.index("attempts")]]
         for table, by_job in self.statements.by_job.items():

@@ -8,11 +8,13 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
+from jobplaybook.dialects import ListOf, listed
 from jobplaybook.sources.base import ONLY_ATTEMPT, Statements
 
 CARRIED = ("job_id", "attempt", "owner", "started_at", "ended_at", "outcome")
 """Columns of ``attempts`` that a job's own row tells where it ran once."""
 
+_DENSE = 1.1
 _TAIL = 50
 """So many last rows of a chunk: one of them was written in a transaction that had just begun."""
 
@@ -30,6 +32,22 @@ def key_chunk(
     return chunk
 
 
+def jobs_of(statements: Statements, keys: Sequence[Any]) -> tuple[sa.Select[Any], dict[str, Any]]:
+    """Return the jobs statement for these keys, and its binds.
+
+    Whole numbers without great gaps are asked for as a range, which costs the database a third
+    less than a list; it may then give a few jobs more.
+    """
+    key = statements.key
+    if issubclass(statements.key_type, sa.Integer) and max(keys) - min(keys) < _DENSE * len(keys):
+        span = key.between(
+            sa.bindparam("low", type_=sa.BigInteger), sa.bindparam("high", type_=sa.BigInteger)
+        )
+        return statements.jobs.where(span), {"low": min(keys), "high": max(keys)}
+    ids = sa.bindparam("keys", type_=ListOf(statements.key_type))
+    return statements.jobs.where(listed(key, ids)), {"keys": list(keys)}
+
+
 def history_chunk(
     statements: Statements, before: Sequence[Any], cutoff: int, size: int
 ) -> sa.CompoundSelect[Any]:
@@ -40,7 +58,7 @@ def history_chunk(
     time back to which it is whole.
 
     A row's time may be far older than its key: it is when its transaction began. So the chunk is
-    whole back to the latest time among its last rows, not to the earliest of all.
+    whole back to just after the latest time among its last rows, not to the earliest of all.
     """
     keys = statements.history_key
     history = statements.history.order_by(*(key.desc() for key in keys))
@@ -52,7 +70,7 @@ def history_chunk(
     first = sa.literal(cutoff, sa.BigInteger)
     ends = sa.select(*places, chunk.c.job, chunk.c.seen, chunk.c.ended)
     tail = sa.select(chunk.c.seen).order_by(*places).limit(_TAIL).subquery("tail")
-    reached = sa.select(sa.func.max(tail.c.seen)).scalar_subquery()
+    reached = sa.select(sa.func.max(tail.c.seen) + 1).scalar_subquery()
     span = sa.select(sa.func.max(chunk.c.seen), reached.label("reached")).subquery("span")
     last = (
         sa.select(*places, sa.cast(sa.null(), statements.key_type), *span.c)

@@ -13,6 +13,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook import tables as canonical
 from jobplaybook.dialects import ListOf, Micros, database_clock, listed, micros, words
+from jobplaybook.errors import InputError
 from jobplaybook.model import FACTS, UNFINISHED, Fact, Quality, Status
 from jobplaybook.sources.base import Catalog, Detected, ReadOptions, Source, Statements, TableInfo
 from jobplaybook.units import MICROS
@@ -70,6 +71,11 @@ class Contract(Source):
 
     def statements(self, found: Detected, options: ReadOptions) -> Statements:
         """Return the canonical SELECTs; see `Statements`."""
+        if options.tenant_path or options.key_path:
+            raise InputError(
+                "expected neither --tenant-path nor --key-path: the contract keeps tenant and key "
+                "in columns of their own"
+            )
         job = canonical.jobs.c
         has = [canonical.metadata.tables[f"{canonical.SCHEMA}.{name}"] for name in found.tables]
         by_job = (canonical.attempts, canonical.effects, canonical.outbox)
@@ -101,6 +107,7 @@ def _labelled(columns: Mapping[str, ColumnElement[Any]]) -> list[ColumnElement[A
 def _jobs(options: ReadOptions) -> sa.Select[Any]:
     job = canonical.jobs.c
     columns = _plain(canonical.jobs)
+    del columns["key_shape"]  # noted at capture, where the key may be hashed
     columns["native_status"] = job.status
     columns["read_at"] = database_clock()
     if options.lease_seconds is not None:
