@@ -63,7 +63,7 @@ def finish(url: str, status: str = "succeeded") -> None:
 
 
 def filled(url: str) -> str:
-    """Fill a queue of one worker: 30 jobs succeeded, 5 failed, 3 run and 20 wait; return the URL."""
+    """Fill a queue of one worker: 30 jobs succeeded, 5 failed, 3 run, 20 wait; return the URL."""
     execute(
         url,
         "SELECT procrastinate_register_worker_v1()",

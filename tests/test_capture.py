@@ -95,8 +95,8 @@ def test_nothing_outlives_its_transaction(
     assert parsed
     assert all(message.split("\t")[3].startswith(' "" ') for message in parsed)
     states = [m.split("\t")[3].strip() for m in messages if m.split("\t")[2] == "ReadyForQuery"]
-    assert states[-1] == "I"
-    assert states.count("I") > states.count("T") > 0
+    ours = "".join(states[states.index("T") :])  # after BEGIN, after the SELECT, after the end
+    assert re.fullmatch("(TTI)+", ours)
 
 
 def test_a_capture_is_known_by_its_name(queue: str, tmp_path: Path) -> None:
@@ -138,8 +138,7 @@ def test_a_slow_capture_accuses_no_living_worker(queue: str, tmp_path: Path) -> 
     """Every lease is judged when it was read: reading longer than a lease lasts expires none."""
 
     def before(number: int, text: str) -> None:
-        if number in (3, 6, 9):
-            execute(queue, "SELECT pg_sleep(1.2)")
+        execute(queue, "SELECT pg_sleep(0.3)")
         beat(queue)
 
     path = tmp_path / "a.db"
@@ -155,7 +154,8 @@ def test_a_worker_that_dies_meanwhile_is_seen_dead(queue: str, tmp_path: Path) -
     path = tmp_path / "a.db"
     execute(queue, "SELECT pg_sleep(1.1)")
     capture(queue, path, read=ReadOptions(lease_seconds=1.0))
-    assert api.triage(str(path)).verdict.count == 3
+    (expired,) = [f for f in api.triage(str(path)).findings if f.code == "lease-expired"]
+    assert expired.count == 3
 
 
 # Rows that move
@@ -194,35 +194,31 @@ def in_database(url: str) -> dict[str, str]:
 
 
 def everything_moves(url: str) -> None:
-    """Let all running jobs end and two waiting ones start."""
+    """Let all running jobs end, one of them to be tried again, and two waiting ones start."""
+    execute(
+        url,
+        "SELECT procrastinate_retry_job_v2(min(id), now(), NULL, NULL, NULL)"
+        " FROM procrastinate_jobs WHERE status = 'doing'",
+    )
     finish(url)
     start(url, 2)
 
 
-@pytest.mark.parametrize("chunk", [7, 1_000])
+@pytest.mark.parametrize("chunk", [20, 1_000])
 def test_no_job_is_lost_wherever_it_moves(queue: str, tmp_path: Path, chunk: int) -> None:
     """Before each statement in turn the running jobs end and others start: all are still there."""
-    path, at, moved = tmp_path / "a.db", 1, 0
-    while True:
+    path, moved = tmp_path / "a.db", 0
+    total = len(statements_of(queue, path, chunk=chunk))
+    for at in range(1, total + 1):
         before = in_database(queue)
         seen = seen_with(queue, path, lambda: everything_moves(queue), at, chunk=chunk)
         after = in_database(queue)
-        assert seen.status.keys() == before.keys() == after.keys()
+        assert seen.status.keys() == before.keys()
         assert all(seen.status[job] in (before[job], after[job]) for job in before)
-        running = {job for job, status in seen.status.items() if status == "doing"}
-        assert running <= seen.starts.keys()
+        assert {job for job in before if seen.status[job] == "doing"} <= seen.starts.keys()
         moved += seen.moved
-        if at > seen.statements:
-            break
-        at += 1
-        if not any(status == "todo" for status in after.values()):
-            execute(
-                queue,
-                "INSERT INTO procrastinate_jobs (queue_name, task_name)"
-                " SELECT 'q', 'send' FROM generate_series(1, 20)",
-            )
-    assert at > 10
     assert moved > 0
+    assert total > 10
 
 
 def test_a_job_that_comes_and_goes_meanwhile_is_told(queue: str, tmp_path: Path) -> None:
@@ -264,13 +260,10 @@ def test_a_failed_job_that_is_retried_meanwhile_is_there(queue: str, tmp_path: P
 
 def test_a_job_that_is_deleted_meanwhile_is_no_error(queue: str, tmp_path: Path) -> None:
     """The library may delete what succeeded; what was read stays, what was not is no longer."""
-    texts = statements_of(queue, tmp_path / "a.db")
-    for at in range(1, len(texts) + 1):
-        happening = (
-            "DELETE FROM procrastinate_jobs WHERE id IN (SELECT min(id) FROM procrastinate_jobs)"
-        )
+    oldest = "DELETE FROM procrastinate_jobs WHERE id = (SELECT min(id) FROM procrastinate_jobs)"
+    for at in range(1, len(statements_of(queue, tmp_path / "a.db")) + 1):
         before = in_database(queue)
-        seen = seen_with(queue, tmp_path / "a.db", lambda: execute(queue, happening), at)
+        seen = seen_with(queue, tmp_path / "a.db", lambda: execute(queue, oldest), at)
         assert in_database(queue).keys() <= seen.status.keys() <= before.keys()
 
 

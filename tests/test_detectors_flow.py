@@ -9,6 +9,7 @@ import pytest
 
 from jobplaybook.detectors import flow
 from jobplaybook.detectors.blindness import QUESTIONS
+from jobplaybook.detectors.findings import BlastRadius
 from jobplaybook.model import Severity
 from jobplaybook.units import MICROS
 from tests.canonical import ago
@@ -273,3 +274,78 @@ def test_blindness_is_grave_where_it_hides_work(change: dict[str, Any], severity
     """data-blind: a ticket where running jobs may be dead, or unfinished ones were not read."""
     (finding,) = of(judged(**change), "data-blind")
     assert finding.severity.word == severity
+
+
+# Words and figures
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (
+            silent(1, seconds=300, claims_before=1, arrivals=1, live=0),
+            "Queue mail stands still: 1 job could be claimed, nothing was claimed or completed for "
+            "5 min. Intake is safe: 1 came in the last 15 min and is stored.",
+        ),
+        (
+            silent(2_000, seconds=600, claims_before=DAY - 600, arrivals=600, live=1, name=None),
+            "Queue (no queue) stands still: 2,000 jobs could be claimed, nothing was claimed or "
+            "completed for 10 min, where about 600 claims were due. 1 job still runs: busy "
+            "workers, or stuck. Intake is safe: 600 came in the last 15 min and are stored.",
+        ),
+        (
+            queue(waiting=1, due=1, paused_at=ago(HOUR)),
+            "Queue mail is paused since 02:00:00Z: 1 job waits until somebody resumes it.",
+        ),
+        (
+            queue(waiting=30, due=4, paused_at=ago(DAY)),
+            "Queue mail is paused since 2026-11-30 03:00:00Z: 30 jobs, 4 of them due, wait until "
+            "somebody resumes it.",
+        ),
+        (
+            waiting(90, age=HOUR, rates=(90, 30), dead=15),
+            "Queue mail has 90 jobs waiting, the oldest for 1 h (normal is under 10 s); 6.0/min "
+            "in, 2.0/min done, 1.0/min dead over 15 min: it never clears at this rate.",
+        ),
+        (
+            waiting(1, age=HOUR, rates=(1, 0), live=1, normal_wait_seconds=None),
+            "Queue mail has 1 job waiting, the oldest for 1 h (what is normal is not known); 4.0/h "
+            "in, 0/min done over 15 min: too few came and ended to tell where it goes, 1 job still "
+            "running.",
+        ),
+        (
+            waiting(20, age=DAY, rates=(100, 100), recent_wait_seconds=3.0),
+            "Queue mail has 20 jobs waiting, the oldest for 1 d (normal is under 10 s); 6.7/min "
+            "in, 6.7/min done over 15 min: it never clears at this rate, though claims wait under "
+            "3.0 s: the oldest is passed over.",
+        ),
+    ],
+    ids=["few", "many", "paused", "partly due", "growing", "quiet", "passed over"],
+)
+def test_sentences(change: Any, sentence: str) -> None:
+    """A sentence says which queue, how many, how long, at what rate over which window."""
+    assert judged(queues=(change,)).verdict.sentence == sentence
+
+
+@pytest.mark.parametrize(("rates", "sure"), [((60, 40), False), ((61, 39), True)])
+def test_a_difference_within_the_scatter_is_inferred(rates: tuple[int, int], sure: bool) -> None:
+    """backlog: counts scatter by their square root; less than two of them apart is not sure."""
+    (finding,) = of(judged(queues=(waiting(90, age=HOUR, rates=rates),)), "backlog-growing")
+    assert finding.sure is sure
+
+
+@pytest.mark.parametrize(("claims", "known"), [(1, False), (2, True)])
+def test_one_claim_is_no_rate(claims: int, known: bool) -> None:
+    """expected_claims: two claims at least make a rate; it is never more than what waits."""
+    state = silent(5, seconds=60, claims_before=claims)
+    assert (flow.expected_claims(situation(), state, 60) is not None) is known
+    busy = silent(5, seconds=60, claims_before=DAY)
+    assert flow.expected_claims(situation(), busy, 60) == 5.0
+
+
+def test_whose_jobs_wait() -> None:
+    """backlog: tenants only where the system says whose jobs are; no type known is not 0 types."""
+    state = waiting(90, age=HOUR, tenants=3, types=0)
+    assert judged(queues=(state,)).verdict.radius == BlastRadius(jobs=90, tenants=3, types=None)
+    blind = judged(queues=(state,), facts=facts("tenant")).verdict
+    assert blind.radius.tenants is None

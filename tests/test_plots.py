@@ -75,7 +75,7 @@ def age_frame(**ages: list[float]) -> pd.DataFrame:
 
 def drawn(picture: plots.Picture) -> Image.Image:
     """Return the picture as it is shown."""
-    return Image.open(io.BytesIO(picture._repr_png_()))
+    return Image.open(io.BytesIO(picture.png()))
 
 
 def shaded(picture: plots.Picture) -> list[Rectangle]:
@@ -115,7 +115,7 @@ def test_a_picture_is_small_and_white() -> None:
     picture = plots.standing(standing_frame(("mail", "available", 3)), answer())
     image = drawn(picture)
     assert image.format == "PNG"
-    assert len(picture._repr_png_()) < 60_000
+    assert len(picture.png()) < 60_000
     assert image.convert("RGB").getpixel((2, image.height - 3)) == (255, 255, 255)
 
 
@@ -256,7 +256,7 @@ def test_no_window_system_is_touched() -> None:
     program = (
         "import sys, jobplaybook as jp; from jobplaybook import plots\n"
         "with jp.open_snapshot('sample') as s:\n"
-        "    plots.standing(jp.standing(s), jp.triage(s))._repr_png_()\n"
+        "    plots.standing(jp.standing(s), jp.triage(s)).png()\n"
         "print('matplotlib.pyplot' in sys.modules)"
     )
     done = subprocess.run(

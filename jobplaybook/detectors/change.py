@@ -48,9 +48,9 @@ def rise(counts: Sequence[int]) -> Rise | None:
     -----
     Maximises S₁ ln(S₁/n₁) + S₂ ln(S₂/n₂) − S ln(S/n) over all splits whose second part has the
     higher mean; S are events, n buckets: the likelihood ratio of two Poisson rates against one.
-    At a steady rate and 288 buckets chance reaches 10 nats about once in 2,000 series. Events
-    that come in batches reach it more easily than that: whoever asks also asks how large the
-    rise is. One step is looked for; of several the one with the most evidence is taken.
+    At a steady rate and 288 buckets chance reaches 10 nats in fewer than one series of 1,000.
+    Events that come in batches reach it more easily than that: whoever asks also asks how large
+    the rise is. One step is looked for; of several the one with the most evidence is taken.
 
     References
     ----------
