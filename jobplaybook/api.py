@@ -202,7 +202,7 @@ def timeline(
     Examples
     --------
     >>> life = timeline("sample", "319")
-    >>> life.layer, [event.event for event in life.events]
+    >>> str(life.layer), [event.event for event in life.events]
     ('claimed', ['accepted', 'claimed', 'renewed', 'expired'])
     """
     with open_snapshot(

@@ -355,8 +355,8 @@ def little_check(jobs: Sequence[tuple[int, int | None]], since: int, until: int)
     Examples
     --------
     >>> check = little_check([(0, 4_000_000), (2_000_000, None)], 0, 10_000_000)
-    >>> check.jobs_in_system, check.sojourn_seconds, check.residual, check.agrees
-    (1.2, 6.0, 0.0, True)
+    >>> check.jobs_in_system, check.sojourn_seconds, check.agrees
+    (1.2, 6.0, True)
     """
     width = max(until - since, 1)
     ends = [until if end is None or end > until else end for _, end in jobs]

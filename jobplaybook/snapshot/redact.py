@@ -39,7 +39,7 @@ class Redactor:
     Examples
     --------
     >>> Redactor(b"k").hashed("tenant-1")
-    'cf14bbab5b2cb9b1fb05'
+    '14518ffde79359d0661b'
     >>> Redactor(None).hashed("tenant-1")
     'tenant-1'
     """
