@@ -1,5 +1,5 @@
 # Everything a contributor does, and all that CI does. Needs only make, git and Python 3.11 or newer.
-.PHONY: demo test lint
+.PHONY: demo lab test lint
 
 VENV = .venv
 INSTALLED = $(VENV)/.installed
@@ -7,9 +7,16 @@ INSTALLED = $(VENV)/.installed
 PYTHON =
 EXTRAS = lab,test
 NOTEBOOKS = notebooks/*.ipynb
+# More options of JupyterLab, such as `make lab LAB=--no-browser`.
+LAB =
 
 demo: $(INSTALLED)
 	$(VENV)/bin/jobplaybook demo
+
+# On this machine only, and with a token; the folder above the notebooks is open too, for their links to runbooks.
+lab: $(INSTALLED)
+	$(VENV)/bin/jupyter lab --ServerApp.ip=127.0.0.1 --ServerApp.root_dir=. \
+		--LabApp.default_url=/lab/tree/notebooks/00-start-here.ipynb $(LAB)
 
 # Notebook outputs are compared with the committed ones: the zone and the hash seed are part of them.
 test: $(INSTALLED)

@@ -7,18 +7,17 @@ PostgreSQL URL; or a `Snapshot` that is open already.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobplaybook import __version__
 from jobplaybook.bundled import bundled_path
-from jobplaybook.clock import SystemClock
 from jobplaybook.life import Life, read_life
-from jobplaybook.notebooks import RunResult, execute, plan_run
 from jobplaybook.opening import SILENT, capture, open_snapshot
 from jobplaybook.pulse import Pulse, read_pulse
 from jobplaybook.reading import read_situation
+from jobplaybook.running import postmortem, run_all, run_notebook
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.snapshot.options import CaptureOptions, Progress
 from jobplaybook.sources import SOURCES
@@ -93,7 +92,7 @@ def triage(
     ('lease-expired', 4, ['2'])
     """
     with open_snapshot(
-        source, options=options, keep=keep, key_file=key_file, progress=progress
+        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
     ) as snapshot:
         situation = read_situation(
             snapshot, now=_moment(now), since_seconds=since_seconds, until=_moment(until)
@@ -110,6 +109,15 @@ def _moment(time: int | datetime | str | None) -> int | None:
     if time is None or isinstance(time, int):
         return time
     return parse_time(time if isinstance(time, str) else time.isoformat())
+
+
+def _as_of(
+    options: CaptureOptions | None, now: int | datetime | str | None
+) -> CaptureOptions | None:
+    """Return how a live source is captured: as of ``now``, where its own clock has come so far."""
+    if now is None or (options is not None and options.now is not None):
+        return options
+    return replace(options or CaptureOptions(), now=_moment(now))
 
 
 def _earlier(snapshot: Snapshot, now: int) -> list[str]:
@@ -165,7 +173,7 @@ def find(
     ['processing']
     """
     with open_snapshot(
-        source, options=options, keep=keep, key_file=key_file, progress=progress
+        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
     ) as snapshot:
         at = _moment(now)
         key = None if key_file is None else Path(key_file)
@@ -206,7 +214,7 @@ def timeline(
     ('claimed', ['accepted', 'claimed', 'renewed', 'expired'])
     """
     with open_snapshot(
-        source, options=options, keep=keep, key_file=key_file, progress=progress
+        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
     ) as snapshot:
         outside = [(_moment(at) or 0, text) for at, text in events]
         return read_life(snapshot, job_id, now=_moment(now), external=outside)
@@ -245,60 +253,12 @@ def health(
     [('billing', 'no backlog'), ('mail', 'nothing due'), ('reports', 'no backlog')]
     """
     with open_snapshot(
-        source, options=options, keep=keep, key_file=key_file, progress=progress
+        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
     ) as snapshot:
         situation = read_situation(
             snapshot, now=_moment(now), since_seconds=since_seconds, until=_moment(until)
         )
         return read_pulse(snapshot, situation, queue=queue, bucket_seconds=bucket_seconds)
-
-
-def run_notebook(
-    notebook: str | Path,
-    source: str | Snapshot = "sample",
-    *,
-    output: str | Path,
-    parameters: Mapping[str, Any] | None = None,
-    html: str | Path | None = None,
-    cell_seconds: float = 600.0,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
-) -> RunResult:
-    """Run a notebook without a browser; its result is written beside it.
-
-    Parameters
-    ----------
-    notebook : str or Path
-        A bundled one by its name or number (``00-start-here``, ``00``), or a file.
-    source : str or Snapshot
-        What it reads; a live one is captured once, and the notebook gets the snapshot.
-    output, html : str or Path
-        The executed notebook, ``OUT.ipynb``, and the report; ``OUT.result.json`` comes with them.
-    parameters : Mapping, optional
-        Values of its parameters; text is read in the type of the default.
-    cell_seconds : float
-        A cell that runs longer ends the run.
-
-    Raises
-    ------
-    JobPlaybookError
-        As `open_snapshot`, and for what `jobplaybook.notebooks.plan_run` refuses.
-    """
-    plan = plan_run(notebook, parameters=parameters or {}, output=output, html=html)
-    asked = plan.window(options or CaptureOptions())
-    how: dict[str, Any] = {"keep": keep, "key_file": key_file, "progress": progress}
-    with open_snapshot(source, options=asked, **how) as snapshot:
-        return execute(
-            plan,
-            snapshot,
-            source=source,
-            kept=keep is not None,
-            cell_seconds=cell_seconds,
-            clock=SystemClock(),
-            tool_version=__version__,
-        )
 
 
 def field_path(text: str | None) -> tuple[str, ...]:
@@ -336,7 +296,9 @@ __all__: Sequence[str] = (
     "find",
     "health",
     "open_snapshot",
+    "postmortem",
     "read_options",
+    "run_all",
     "run_notebook",
     "runbook_path",
     "sample_path",

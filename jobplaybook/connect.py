@@ -14,13 +14,14 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from jobplaybook.bundled import bundled_path
-from jobplaybook.errors import InputError, JobPlaybookError, SchemaError, SourceError
+from jobplaybook.driver_errors import CONNECT_SECONDS, connect_reason, translated
+from jobplaybook.errors import InputError, SchemaError, SourceError
 from jobplaybook.tables import APPLICATION_ID, SCHEMA
 from jobplaybook.units import shown
 
@@ -36,14 +37,9 @@ _BEGIN = (
     " SET LOCAL max_parallel_workers_per_gather = 0; SET LOCAL idle_in_transaction_session_timeout"
     " = '10s'; SET LOCAL timezone = 'UTC'"
 )
-_CONNECT_SECONDS = 10
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _MAX_VALUE_BYTES = 10_000_000
 _SCHEME = re.compile(r"(postgres(?:ql)?)(?:\+\w+)?://(.*)", re.ASCII | re.DOTALL | re.IGNORECASE)
-
-
-class ChunkTooSlow(SourceError):
-    """A statement ran into its time limit: the caller may ask for less at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,10 +160,8 @@ def _from_file(source: str, *, label: str = "") -> Target:
         with path.open("rb") as file:
             head = file.read(100)
     except (OSError, ValueError):
-        raise InputError(
-            f"expected sample, env:NAME, service=NAME, a URL or a readable file, found "
-            f"{shown(source, 200)}"
-        ) from None
+        forms = "sample, env:NAME, service=NAME, a URL or a readable file"
+        raise InputError(f"expected {forms}, found {shown(source, 200)}") from None
     if head[:16] != _SQLITE_MAGIC or len(head) < 100:
         raise SchemaError(
             f"expected a snapshot or a SQLite database, found another kind of file: "
@@ -201,7 +195,7 @@ class Reader:
         SchemaError
             If a table or column is missing.
         """
-        with _translated(self.target):
+        with translated(self.target.label):
             self._connection.exec_driver_sql(_BEGIN if self.dialect == "postgresql" else "BEGIN")
             try:
                 result = self._connection.execute(statement, binds)
@@ -231,7 +225,7 @@ def open_reader(target: Target) -> Iterator[Reader]:
     url = "postgresql+psycopg://" if target.kind == "postgresql" else "sqlite://"
     engine = _engine(url, lambda: connect(target))
     try:
-        with _translated(target), engine.connect() as connection:
+        with translated(target.label), engine.connect() as connection:
             yield Reader(engine, connection, target)
     finally:
         engine.dispose()
@@ -305,8 +299,14 @@ def _postgresql(target: Target) -> psycopg.Connection[Any]:
 
     given = conninfo_to_dict(target.conninfo)
     defaults: dict[str, str | int] = {
-        "connect_timeout": _CONNECT_SECONDS,
+        "connect_timeout": CONNECT_SECONDS,
         "application_name": "jobplaybook",
+        "client_encoding": "UTF8",
+        # A connection that goes silent is given up, not waited for.
+        "keepalives_idle": 5,
+        "keepalives_interval": 2,
+        "keepalives_count": 3,
+        "tcp_user_timeout": 10_000,
     }
     extra = {key: value for key, value in defaults.items() if key not in given}
     try:
@@ -319,82 +319,6 @@ def _postgresql(target: Target) -> psycopg.Connection[Any]:
             raise InputError(
                 f"{target.label}: expected it in the service file, found no such service"
             ) from None
-        raise SourceError(f"{target.label}: {_connect_reason(str(error))}") from None
+        raise SourceError(f"{target.label}: {connect_reason(str(error))}") from None
     except (psycopg.Error, UnicodeError, ValueError):
         raise InputError(f"{target.label}: the connection string cannot be used") from None
-
-
-def _connect_reason(text: str) -> str:
-    """Say in our own words why a login failed: a driver's text may hold parts of a password."""
-    reasons = (
-        ("password authentication failed", "the server refused the password"),
-        ("no password supplied", "the server asks for a password and none was given"),
-        ("pg_hba.conf", "the server does not admit this user from this host"),
-        ("does not exist", "the database or the user does not exist"),
-        ("permission denied for database", "the user may not connect to this database"),
-        ("too many", "the server has no connection left"),
-        ("starting up", "the server is starting up"),
-        ("shutting down", "the server is shutting down"),
-        ("Connection refused", "nothing listens at that host and port"),
-        ("could not translate host name", "the host name is unknown"),
-        ("failed to resolve host", "the host name is unknown"),
-        ("timeout", f"no answer within {_CONNECT_SECONDS} s"),
-        ("No such file", "there is no server at that socket folder"),
-        ("SSL", "the encrypted connection could not be made"),
-    )
-    for mark, reason in reasons:
-        if mark in text:
-            return f"cannot connect: {reason}"
-    return "cannot connect: check host, port, database and user"
-
-
-@contextmanager
-def _translated(target: Target) -> Iterator[None]:
-    try:
-        yield
-    except JobPlaybookError:
-        raise
-    except sa.exc.PendingRollbackError:  # an earlier statement found it broken
-        raise SourceError(f"{target.label}: the connection to the database was lost") from None
-    except sa.exc.DBAPIError as error:
-        _raise_translated(error.orig, target)
-    except sqlite3.Error as error:
-        _raise_translated(error, target)
-
-
-def _raise_translated(error: BaseException | None, target: Target) -> NoReturn:
-    if isinstance(error, JobPlaybookError):
-        raise error
-    if isinstance(error, sqlite3.Error):
-        _raise_sqlite(error, target)
-    state = str(getattr(error, "sqlstate", None) or "")
-    primary = getattr(getattr(error, "diag", None), "message_primary", None) or ""
-    # Data errors (class 22) quote the value that was wrong: a row's content stays in the database.
-    said = f" ({state}{'' if state.startswith('22') else ': ' + primary})" if state else ""
-    if state in ("57014", "40001"):
-        raise ChunkTooSlow(f"{target.label}: a statement was out of time{said}") from None
-    if state == "55P03":
-        raise SourceError(
-            f"{target.label}: a table is locked by somebody else; gave up after 200 ms so as not "
-            f"to queue behind the lock{said}"
-        ) from None
-    if state in ("42P01", "42703", "3F000"):
-        raise SchemaError(f"{target.label}: a table or column is missing{said}") from None
-    if state == "42501":
-        raise SourceError(
-            f"{target.label}: the role may not read this: GRANT SELECT{said}"
-        ) from None
-    if state and not state.startswith(("08", "57P")):
-        raise SourceError(f"{target.label}: the database refused a statement{said}") from None
-    raise SourceError(f"{target.label}: the connection to the database was lost{said}") from None
-
-
-def _raise_sqlite(error: sqlite3.Error, target: Target) -> NoReturn:
-    code = getattr(error, "sqlite_errorname", "") or ""
-    if code.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        raise SourceError(f"{target.label}: the file is locked by a writer ({code})") from None
-    if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_TOOBIG")):
-        raise SchemaError(f"{target.label}: the file is damaged ({code})") from None
-    if "no such" in str(error):
-        raise SchemaError(f"{target.label}: a table or column is missing ({code})") from None
-    raise SourceError(f"{target.label}: SQLite refused a statement ({code})") from None

@@ -19,6 +19,9 @@ from sqlalchemy.sql.functions import FunctionElement
 
 from jobplaybook.units import to_datetime, to_micros
 
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799
+"""The years 1 and 9999 begin and end here: what Python and ISO 8601 can write."""
+
 
 class Micros(sa.types.TypeDecorator[int]):
     """A moment: INTEGER microseconds in SQLite, timestamptz in PostgreSQL; an int in Python."""
@@ -58,12 +61,11 @@ def _micros_sqlite(element: micros, compiler: SQLCompiler, **kw: Any) -> str:
 @compiles(micros, "postgresql")
 def _micros_postgresql(element: micros, compiler: SQLCompiler, **kw: Any) -> str:
     # date_part gives a double: its error at today's dates is 0.12 microseconds, so the cast
-    # rounds to the exact value. An infinite time has no number: it becomes NULL, not an error.
+    # rounds to the exact value. Infinity and the year 290,000 become the year 9999 (or 1): a job
+    # that is due then is parked, not due now. A NULL stays one: GREATEST would make it the first.
     time = compiler.process(element.clauses, **kw)
-    return (
-        f"(CASE WHEN isfinite({time}) THEN"
-        f" CAST(date_part('epoch', {time}) * 1000000 AS BIGINT) END)"
-    )
+    seconds = f"LEAST(GREATEST(date_part('epoch', {time}), {_FIRST_SECOND}), {_LAST_SECOND})"
+    return f"(CASE WHEN {time} IS NOT NULL THEN CAST({seconds} * 1000000 AS BIGINT) END)"
 
 
 class bytewise(FunctionElement[str]):  # noqa: N801
@@ -98,8 +100,14 @@ def _clock_sqlite(element: database_clock, compiler: SQLCompiler, **kw: Any) -> 
 @compiles(database_clock, "postgresql")
 def _clock_postgresql(element: database_clock, compiler: SQLCompiler, **kw: Any) -> str:
     # A sub-select is evaluated once a statement, not once a row; clock_timestamp() and never
-    # now(), which is the start of the transaction.
-    return "(SELECT CAST(date_part('epoch', clock_timestamp()) * 1000000 AS BIGINT))"
+    # now(), which is the start of the transaction. A standby shows the past: heartbeats there are
+    # as old as what it last replayed, and judged by the present every worker would look dead.
+    clock = (
+        "CASE WHEN pg_is_in_recovery()"
+        " THEN coalesce(pg_last_xact_replay_timestamp(), clock_timestamp())"
+        " ELSE clock_timestamp() END"
+    )
+    return f"(SELECT CAST(date_part('epoch', {clock}) * 1000000 AS BIGINT))"
 
 
 class json_path_text(FunctionElement[str]):  # noqa: N801
@@ -236,6 +244,12 @@ def catalogue(dialect: str) -> sa.Executable:
     return found.bindparams(sa.bindparam("names", type_=ListOf(sa.Text)))
 
 
+REPLAY_LAG = sa.text(
+    "SELECT CASE WHEN pg_is_in_recovery() THEN"
+    " coalesce(date_part('epoch', clock_timestamp() - pg_last_xact_replay_timestamp()), 0) END"
+)
+"""How many seconds a PostgreSQL standby lies behind; NULL on a primary."""
+
 SUPERUSER = sa.text("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = current_user")
 """Whether the PostgreSQL role of this connection may do anything at all."""
 
@@ -251,9 +265,12 @@ _VITALS_POSTGRESQL = sa.text(
     ), sees AS (
         SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE') AS yes
     ), a AS (
-        SELECT clock_timestamp() - xact_start AS age, backend_xmin
+        -- An own transaction number holds vacuum back as a snapshot does; autovacuum's does not.
+        SELECT clock_timestamp() - xact_start AS age,
+               greatest(age(backend_xmin), age(backend_xid)) AS behind
           FROM pg_catalog.pg_stat_activity
          WHERE datname = current_database() AND pid <> pg_backend_pid()
+           AND backend_type IS DISTINCT FROM 'autovacuum worker'
     )
     SELECT 'table_bytes', relname::text, pg_total_relation_size(relid)::float8 FROM t
     UNION ALL SELECT 'live_rows', relname, n_live_tup FROM t
@@ -269,7 +286,12 @@ _VITALS_POSTGRESQL = sa.text(
                           THEN coalesce(date_part('epoch', (SELECT max(age) FROM a)), 0) END
     UNION ALL SELECT 'oldest_snapshot_transactions', '',
                      CASE WHEN (SELECT yes FROM sees)
-                          THEN coalesce((SELECT max(age(backend_xmin)) FROM a), 0) END
+                          THEN coalesce((SELECT max(behind) FROM a), 0) END
+    UNION ALL SELECT 'oldest_snapshot_seconds', '',
+                     CASE WHEN (SELECT yes FROM sees)
+                          THEN coalesce((SELECT date_part('epoch', age) FROM a
+                                          WHERE behind IS NOT NULL
+                                          ORDER BY behind DESC LIMIT 1), 0) END
     """
 )
 

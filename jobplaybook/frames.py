@@ -107,7 +107,7 @@ def check_frame(frame: pd.DataFrame, schema: FrameSchema) -> pd.DataFrame:
     return frame[list(schema)]
 
 
-def _frame(schema: FrameSchema, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
+def new_frame(schema: FrameSchema, rows: Sequence[Sequence[Any]]) -> pd.DataFrame:
     """Make a checked frame; times come in microseconds UTC."""
     import pandas as pd
 
@@ -141,7 +141,7 @@ def standing(snapshot: Snapshot, *, now: int | None = None) -> pd.DataFrame:
         .group_by(job.queue, job.state)
         .order_by(job.queue.nulls_first(), job.state)
     )
-    return _frame(STANDING, snapshot.rows(by_state))
+    return new_frame(STANDING, snapshot.rows(by_state))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +217,7 @@ def flow(
         for queue in _queues([*(row[1] for row in totals), *(queue for queue, *_ in cells)])
         for step, end in enumerate(steps.ends())
     ]
-    return _frame(FLOW, rows)
+    return new_frame(FLOW, rows)
 
 
 def _cancelled(since: int, until: int) -> sa.Select[Any]:
@@ -272,7 +272,7 @@ def oldest_age(
         for queue in _queues(waits)
         for end, age in zip(steps.ends(), oldest_ages(waits[queue], steps), strict=True)
     ]
-    return _frame(OLDEST_AGE, rows)
+    return new_frame(OLDEST_AGE, rows)
 
 
 def oldest_ages(intervals: Iterable[Interval], steps: Buckets) -> list[int]:

@@ -6,6 +6,7 @@ stand, not guessed.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,12 +14,13 @@ from typing import Any
 import sqlalchemy as sa
 
 from jobplaybook import life_events
-from jobplaybook.life_events import ORDER, Event
-from jobplaybook.model import FINISHED, Layer, Outcome, Quality, Status
+from jobplaybook.life_events import Event
+from jobplaybook.life_words import Attempt, attempts_of, coming, told
+from jobplaybook.model import FINISHED, Layer, Quality
 from jobplaybook.queries import standing, timeline
 from jobplaybook.snapshot.file import Snapshot
-from jobplaybook.tables import facts
-from jobplaybook.units import MICROS, clock_text, duration_text, iso, plain
+from jobplaybook.tables import facts, jobs, queues
+from jobplaybook.units import iso, plain
 
 _ASKED = {
     "error": "why an attempt failed",
@@ -27,38 +29,6 @@ _ASKED = {
     "owner": "which worker ran it",
     "attempt_times": "when attempts ran",
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Attempt:
-    """One attempt: how long it waited and how long it ran, seconds; None where not recorded.
-
-    ``waited_seconds`` runs from the moment the job could be claimed. Where that moment is not
-    kept (an earlier retry), it runs from the end of the attempt before, the retry's own rest
-    included, and ``wait_is_exact`` is False.
-    """
-
-    attempt: int
-    owner: str | None
-    started_at: int | None
-    ended_at: int | None
-    outcome: str
-    waited_seconds: float | None
-    ran_seconds: float | None
-    wait_is_exact: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {
-            "attempt": self.attempt,
-            "owner": self.owner,
-            "started_at": iso(self.started_at),
-            "ended_at": iso(self.ended_at),
-            "outcome": self.outcome,
-            "waited_seconds": self.waited_seconds,
-            "ran_seconds": self.ran_seconds,
-            "wait_is_exact": self.wait_is_exact,
-        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,14 +70,19 @@ class Life:
             "warnings": list(self.warnings),
         }
 
+    def words(self) -> str:
+        """Return the explanation in lines that fit a terminal."""
+        return textwrap.fill(self.explanation, 96, break_long_words=False)
+
     def __str__(self) -> str:
         """Return the life for people: the words first, then a line an event."""
-        lines = [self.explanation, ""]
+        lines = [self.words(), ""]
         for event in self.events:
             attempt = "" if event.attempt is None else f"attempt {event.attempt}"
             owner = "" if event.owner is None else f"worker {plain(event.owner)}"
             detail = ", ".join(part for part in (attempt, owner, plain(event.note)) if part)
             lines.append(f"{iso(event.at) or '':<28}{event.event:<18}{detail}".rstrip())
+        lines += [f"Note: {plain(warning)}." for warning in self.warnings]
         return "\n".join(lines)
 
 
@@ -137,40 +112,76 @@ def read_life(
         return _no_job(snapshot, job_id, outside)
     job = found[0]
     judged_at = now if now is not None else job["read_at"] or snapshot.captured_at
-    rows = _dicts(snapshot, timeline.attempts_of(job_id))
+    rows, effects, notices, deliveries = (
+        _dicts(snapshot, asked(job_id))
+        for asked in (
+            timeline.attempts_of,
+            timeline.effects_of,
+            timeline.notices_of,
+            timeline.deliveries_of,
+        )
+    )
     worker = _worker(snapshot, job["owner"])
     events = [
         *life_events.intake(job, rows),
         *life_events.attempt_events(rows),
         *life_events.lease_events(job, rows, worker, judged_at),
-        *life_events.effect_events(_dicts(snapshot, timeline.effects_of(job_id))),
+        *life_events.effect_events(effects),
         *life_events.ending(job, rows),
-        *life_events.notice_events(_dicts(snapshot, timeline.notices_of(job_id))),
-        *life_events.delivery_events(_dicts(snapshot, timeline.deliveries_of(job_id))),
+        *life_events.notice_events(notices),
+        *life_events.delivery_events(deliveries),
         *outside,
     ]
-    ordered = sorted(events, key=lambda event: (event.at, ORDER.index(event.event)))
-    attempts = _attempts(job, rows)
-    layer = Layer(snapshot.rows(standing.each_job(judged_at).where(_is(job_id)))[0][5])
-    missing = _not_recorded(snapshot, job)
-    coming = _next(snapshot, job, worker, judged_at)
+    attempts = attempts_of(job, rows)
+    missing = _not_recorded(snapshot, job, attempts)
+    following = coming(
+        job,
+        worker,
+        _paused_at(snapshot, job["queue"]),
+        sweeper=snapshot.meta.get("sweeper") or None,
+        seen_until=snapshot.captured_at,
+        judged_at=judged_at,
+    )
+    words = [*told(job, attempts, effects, notices, deliveries), following]
+    if missing:
+        words.append(f"Not recorded by this system: {', '.join(missing)}.")
     return Life(
         job_id=job_id,
         job=_job_json(job),
-        layer=layer,
-        explanation=_explained(job, attempts, missing, coming),
-        next=coming,
-        events=tuple(ordered),
+        layer=_layer(snapshot, job_id, judged_at),
+        explanation=" ".join(words),
+        next=following,
+        events=tuple(sorted(events, key=life_events.place)),
         attempts=attempts,
         not_recorded=missing,
-        warnings=snapshot.notes,
+        warnings=(*snapshot.notes, *_time_warnings(snapshot, judged_at, job)),
     )
 
 
-def _is(job_id: str) -> sa.ColumnElement[bool]:
-    from jobplaybook.tables import jobs
+def _layer(snapshot: Snapshot, job_id: str, judged_at: int) -> Layer:
+    asked = standing.each_job(judged_at).where(jobs.c.id == job_id)
+    (row,) = _dicts(snapshot, asked)
+    return Layer(row["layer"])
 
-    return jobs.c.id == job_id
+
+def _paused_at(snapshot: Snapshot, queue: str | None) -> int | None:
+    asked = sa.select(queues.c.paused_at).where(queues.c.queue == queue)
+    return next((at for (at,) in snapshot.rows(asked)), None)
+
+
+def _time_warnings(snapshot: Snapshot, judged_at: int, job: dict[str, Any]) -> list[str]:
+    seen = snapshot.captured_at
+    if judged_at > seen and job["status"] not in FINISHED:
+        return [
+            f"judged at {iso(judged_at)}, after the last look at {iso(seen)}: only the lease was "
+            "judged again; what happened since is not known"
+        ]
+    if judged_at < seen and judged_at != job["read_at"]:
+        return [
+            f"judged at {iso(judged_at)}, before the capture at {iso(seen)}: the status is as "
+            "captured, only ages and leases move"
+        ]
+    return []
 
 
 def _dicts(snapshot: Snapshot, statement: sa.Select[Any]) -> list[dict[str, Any]]:
@@ -192,6 +203,13 @@ def _no_job(snapshot: Snapshot, job_id: str, outside: list[Event]) -> Life:
         "or its system deletes what it finished, this snapshot cannot tell: capture with a longer "
         "--since."
     )
+    if unread := snapshot.json("not_read") or {}:
+        left_out = plain("; ".join(f"{phase}: {why}" for phase, why in unread.items()))
+        words = (
+            f"There is no durable job {plain(job_id)} among what this snapshot holds, but not "
+            f"everything was read ({left_out}), so it may well be in the queue. Capture again with "
+            "a larger --budget before anything is concluded."
+        )
     return Life(
         job_id=job_id,
         job=None,
@@ -203,84 +221,19 @@ def _no_job(snapshot: Snapshot, job_id: str, outside: list[Event]) -> Life:
     )
 
 
-def _attempts(job: dict[str, Any], rows: Sequence[dict[str, Any]]) -> tuple[Attempt, ...]:
-    out = []
-    freed = job["created_at"]
-    for row in rows:
-        latest = row is rows[-1] and job["status"] != Status.PENDING
-        due = job["available_at"]
-        exact = latest and due is not None
-        begin = max(filter(None, (due, job["created_at"])), default=None) if exact else freed
-        exact = exact or (row["attempt"] == 1 and due is not None and due <= (freed or 0))
-        out.append(
-            Attempt(
-                attempt=row["attempt"],
-                owner=row["owner"],
-                started_at=row["started_at"],
-                ended_at=row["ended_at"],
-                outcome=row["outcome"],
-                waited_seconds=_seconds(begin, row["started_at"]),
-                ran_seconds=_seconds(row["started_at"], row["ended_at"]),
-                wait_is_exact=exact,
-            )
-        )
-        freed = row["ended_at"]
-    return tuple(out)
-
-
-def _seconds(begin: int | None, end: int | None) -> float | None:
-    return None if begin is None or end is None else max((end - begin) / MICROS, 0.0)
-
-
-def _not_recorded(snapshot: Snapshot, job: dict[str, Any]) -> tuple[str, ...]:
+def _not_recorded(
+    snapshot: Snapshot, job: dict[str, Any], attempts: Sequence[Attempt]
+) -> tuple[str, ...]:
     state = "finished" if job["status"] in FINISHED else "live"
     absent = (facts.c.state == state) & (facts.c.quality == Quality.ABSENT.word)
     rows = snapshot.rows(sa.select(facts.c.fact).where(absent).order_by(facts.c.fact))
     names = {name for (name,) in rows}
-    return tuple(words for fact, words in _ASKED.items() if fact in names)
-
-
-def _next(
-    snapshot: Snapshot, job: dict[str, Any], worker: dict[str, Any] | None, judged_at: int
-) -> str:
-    status = job["status"]
-    if status == Status.PENDING:
-        due = job["available_at"]
-        if due is not None and due > judged_at:
-            return f"It becomes due at {iso(due)}, in {_ago(due - judged_at)}."
-        return "It waits for a worker to claim it."
-    if status == Status.HELD:
-        return "It is held back until somebody releases it."
-    if status == Status.PROCESSING:
-        return _next_of_running(snapshot, job, worker, judged_at)
-    if status == Status.DEAD:
-        return "It is a dead letter: it waits for somebody to close or to replay it."
-    return "Nothing more happens to it."
-
-
-def _next_of_running(
-    snapshot: Snapshot, job: dict[str, Any], worker: dict[str, Any] | None, judged_at: int
-) -> str:
-    sweeper = snapshot.meta.get("sweeper")
-    sweeps = f"{sweeper} takes it back" if sweeper else "nothing sweeps it"
-    seen = ""
-    if worker is not None and worker["heartbeat_at"] is not None:
-        before = snapshot.captured_at - worker["heartbeat_at"]
-        seen = (
-            f"It is held by worker {plain(job['owner'])}, last seen at "
-            f"{iso(worker['heartbeat_at'])}, {_ago(before)} before the capture. "
-        )
-    elif job["owner"] is None:
-        seen = "It is held, and the system does not say by whom. "
-    until = job["locked_until"]
-    if until is None:
-        return f"{seen}No lease says when its worker must be given up; {sweeps}."
-    over = "was over" if until < judged_at else "is over"
-    return f"{seen}Its lease {over} at {iso(until)}; then {sweeps}."
-
-
-def _ago(micros: int) -> str:
-    return duration_text(micros / MICROS)
+    missing = [words for fact, words in _ASKED.items() if fact in names]
+    if "owner" not in names and (nobody := [a.attempt for a in attempts if a.owner is None]):
+        noun = "attempt" if len(nobody) == 1 else "attempts"
+        listed = ", ".join(map(str, nobody[:5])) + (" and others" if len(nobody) > 5 else "")
+        missing.append(f"which worker ran {noun} {listed}")
+    return tuple(missing)
 
 
 def _job_json(job: dict[str, Any]) -> dict[str, Any]:
@@ -292,40 +245,3 @@ def _job_json(job: dict[str, Any]) -> dict[str, Any]:
         else value
         for name, value in job.items()
     }
-
-
-def _explained(
-    job: dict[str, Any], attempts: Sequence[Attempt], missing: Sequence[str], coming: str
-) -> str:
-    kind = plain(job["job_type"] or "job")
-    words = [f"Job {plain(job['id'])} ({kind}) was accepted at {clock_text(job['created_at'])}."]
-    for attempt in attempts:
-        words.append(_attempt_words(attempt))
-    if not attempts:
-        words.append("No attempt has started.")
-    if job["status"] in FINISHED:
-        words.append(f"It is {job['status']} since {clock_text(job['finished_at'])}.")
-    words.append(coming)
-    if missing:
-        words.append(f"Not recorded by this system: {', '.join(missing)}.")
-    return " ".join(words)
-
-
-def _attempt_words(attempt: Attempt) -> str:
-    waited = duration_text(attempt.waited_seconds)
-    rest = "" if attempt.wait_is_exact else " (a retry's rest included)"
-    start = (
-        f"Attempt {attempt.attempt} started at {clock_text(attempt.started_at)} after waiting "
-        f"{waited}{rest if attempt.attempt > 1 else ''}"
-    )
-    if attempt.outcome == Outcome.RUNNING:
-        return start + " and has not ended."
-    ran = duration_text(attempt.ran_seconds)
-    how = {
-        Outcome.SUCCEEDED: "succeeded",
-        Outcome.FAILED: "failed",
-        Outcome.EXPIRED: "lost its lease",
-        Outcome.RELEASED: "was given back",
-        Outcome.CANCELLED: "was cancelled",
-    }.get(Outcome(attempt.outcome), "was requeued (rescue or failure: not recorded)")
-    return f"{start}, ran {ran} and {how}."

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jobplaybook.model import FINISHED, Layer, Outcome, Status
-from jobplaybook.units import iso
+from jobplaybook.units import count_text, iso
 
 ORDER = (
     "external",
@@ -51,6 +52,22 @@ class Event:
             "owner": self.owner,
             "note": self.note,
         }
+
+
+def place(event: Event) -> tuple[int, float, int]:
+    """Return where an event is told: by time, then by attempt, then in the order of `ORDER`.
+
+    Examples
+    --------
+    >>> lost = Event(at=5, layer=Layer.CLAIMED, event="expired", attempt=1)
+    >>> taken = Event(at=5, layer=Layer.CLAIMED, event="taken-over", attempt=2)
+    >>> place(lost) < place(taken)
+    True
+    """
+    order = ORDER.index(event.event)
+    if event.attempt is not None:
+        return event.at, event.attempt, order
+    return event.at, 0 if event.event in ("external", "accepted") else math.inf, order
 
 
 def intake(job: dict[str, Any], rows: Sequence[dict[str, Any]]) -> list[Event]:
@@ -191,13 +208,14 @@ def notice_events(rows: Sequence[dict[str, Any]]) -> list[Event]:
 
 def delivery_events(rows: Sequence[dict[str, Any]]) -> list[Event]:
     """Return when webhook deliveries came in."""
-    return [
-        Event(
-            at=row["received_at"],
-            layer=Layer.INTAKE,
-            event="delivery-received",
-            note=f"{row['event_type'] or 'delivery'}, {row['times_received'] or 1} times",
-        )
-        for row in rows
-        if row["received_at"] is not None
-    ]
+    events = []
+    for row in rows:
+        if row["received_at"] is not None:
+            times = count_text(row["times_received"] or 1, "time")
+            note = f"{row['event_type'] or 'delivery'}, {times}"
+            events.append(
+                Event(
+                    at=row["received_at"], layer=Layer.INTAKE, event="delivery-received", note=note
+                )
+            )
+    return events

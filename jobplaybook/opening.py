@@ -15,7 +15,7 @@ from jobplaybook.errors import InputError
 from jobplaybook.snapshot.capture import capture_to
 from jobplaybook.snapshot.file import Snapshot, opened
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
-from jobplaybook.snapshot.redact import KEY_FILE, Redactor, keep_key, read_or_make_key
+from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_or_make_key
 from jobplaybook.sources import SOURCES
 from jobplaybook.units import shown
 
@@ -63,20 +63,17 @@ def capture(
     path = Path(out)
     if keep_text:
         return _capture(target, path, options or CaptureOptions(), Redactor(None), progress)
-    with _hashing(key_file, path.parent) as redactor:
-        return _capture(target, path, options or CaptureOptions(), redactor, progress)
+    redactor = _redactor(key_file, path.parent)
+    return _capture(target, path, options or CaptureOptions(), redactor, progress)
 
 
-@contextmanager
-def _hashing(key_file: str | Path | None, folder: Path) -> Iterator[Redactor]:
-    """Give what hashes tenants and keys; a new key is kept once the work with it is done."""
+def _redactor(key_file: str | Path | None, folder: Path) -> Redactor:
+    """Return what hashes tenants and keys; a new key is kept once the work with it is done."""
     if key_file is None and not folder.is_dir():
         raise InputError(f"expected the folder {shown(str(folder), 200)} to exist: make it first")
     path = folder / KEY_FILE if key_file is None else Path(key_file)
     key, is_new = read_or_make_key(path)
-    yield Redactor(key)
-    if is_new:
-        keep_key(path, key)
+    return Redactor(key, new_file=path if is_new else None)
 
 
 def _capture(
@@ -98,6 +95,24 @@ def _capture(
             progress=progress,
         )
     return replace(report, warnings=(*target.warnings, *report.warnings))
+
+
+def _as_asked(snapshot: Snapshot, options: CaptureOptions, keep: str | Path | None) -> Snapshot:
+    """Return the snapshot with the lease that was asked for; what only a capture does is said."""
+    if keep is not None:
+        raise InputError("expected --keep with a live SOURCE only, found a snapshot: copy its file")
+    if options.system not in (None, snapshot.system):
+        raise InputError(
+            f"expected a snapshot of {shown(options.system or '')}, found one of "
+            f"{shown(snapshot.system)}"
+        )
+    read = options.read
+    late = [
+        f"{option} concerns a capture: this snapshot holds what was read when it was made"
+        for option, path in (("--tenant-path", read.tenant_path), ("--key-path", read.key_path))
+        if path
+    ]
+    return replace(snapshot, lease_seconds=read.lease_seconds, notes=(*snapshot.notes, *late))
 
 
 @contextmanager
@@ -140,12 +155,12 @@ def open_snapshot(
     if target.kind == "snapshot":
         assert target.path is not None, "a snapshot target always has a path"
         with opened(target.path, target.label) as snapshot:
-            yield snapshot
+            yield _as_asked(snapshot, options or CaptureOptions(), keep)
         return
     with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
         path = Path(keep) if keep is not None else Path(folder) / "live.db"
         judging = replace(options or CaptureOptions(), look_ahead=False)
-        with _hashing(key_file, path.parent) as redactor:
-            report = _capture(target, path, judging, redactor, progress)
+        redactor = _redactor(key_file, path.parent)
+        report = _capture(target, path, judging, redactor, progress)
         with opened(path, target.label) as snapshot:
             yield replace(snapshot, notes=report.warnings, redactor=redactor)

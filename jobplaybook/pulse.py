@@ -12,23 +12,27 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobplaybook import measures
+from jobplaybook.cohort import no_queue
 from jobplaybook.detectors.flow import oldest_age_seconds, queue_name
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.errors import InputError
 from jobplaybook.estimates import estimate_drain
 from jobplaybook.frames import Buckets, Interval, buckets_of, oldest_ages
+from jobplaybook.measures.balance import LittleCheck, busy_share, little_check
+from jobplaybook.pulse_words import a_minute, capacity_words, state_word
 from jobplaybook.queries import flow
 from jobplaybook.snapshot.file import Snapshot
-from jobplaybook.units import MICROS, duration_text, iso, shown
-from jobplaybook.verdict import queue_word
+from jobplaybook.units import MICROS, duration_text, iso, plain
+from jobplaybook.verdict import time_warnings
 
+_MOST_BUCKETS = 5_000
 SATURATED_SHARE = 0.95
 """A queue is called saturated when something waited for so much of the rate window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePulse:
-    """One queue's health; rates per second over the rate window, None where unknown.
+    """One queue's health; rates per second over the rate window, None where not recorded.
 
     Parameters
     ----------
@@ -46,6 +50,8 @@ class QueuePulse:
         Arrivals over capacity, and the net rate over arrivals; None: capacity unknown.
     drain : dict
         The answer of ``estimate drain`` for the backlog, or its ``text`` alone.
+    capacity : str
+        What is known of its capacity, in words.
     """
 
     queue: str | None
@@ -53,16 +59,17 @@ class QueuePulse:
     claimable: int
     running: int
     oldest_claimable_age_seconds: float | None
-    arrival_rate: float
-    claim_rate: float
-    completion_rate: float
-    net_rate: float
+    arrival_rate: float | None
+    claim_rate: float | None
+    completion_rate: float | None
+    net_rate: float | None
     busy_share: float
     saturated: bool
     utilisation: float | None
     headroom: float | None
     drain: Mapping[str, Any]
     state: str
+    capacity: str
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -86,45 +93,27 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LittleCheck:
-    """Little's law over the rate window: whether counts and times agree.
+class Pulse:
+    """The answer of `jobplaybook.health`.
 
     Parameters
     ----------
-    jobs_in_system : float
-        Time average of jobs waiting and in work.
-    arrival_rate : float
-        Jobs accepted per second.
-    sojourn_seconds : float or None
-        Mean time from acceptance to the end, or to now; None where nothing arrived.
-    residual : float or None
-        Jobs that the law does not account for.
-    edge : float
-        Jobs that those accepted before the window account for; a residual outside of
-        [0, edge] says that rows are missing or times are wrong.
-    agrees : bool
-        Whether it is inside.
+    queues : tuple of QueuePulse
+        The queues that were asked for.
+    overall : QueuePulse
+        All of these together; saturated only where each of them is that had work.
+    series : tuple of Point
+        Every queue has every bucket of the window.
+    unfinished : int
+        Jobs not ended where the window ends.
+    little : LittleCheck
+        Whether the counts agree with the times.
     """
-
-    jobs_in_system: float
-    arrival_rate: float
-    sojourn_seconds: float | None
-    residual: float | None
-    edge: float
-    agrees: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pulse:
-    """The answer of `jobplaybook.health`."""
 
     queues: tuple[QueuePulse, ...]
     overall: QueuePulse
     series: tuple[Point, ...]
+    unfinished: int
     little: LittleCheck
     situation: Situation
     bucket_seconds: float
@@ -136,6 +125,7 @@ class Pulse:
         return {
             "queues": [queue.to_json() for queue in self.queues],
             "overall": self.overall.to_json(),
+            "unfinished": self.unfinished,
             "series": [point.to_json() for point in self.series],
             "little": self.little.to_json(),
             "now": iso(seen.now),
@@ -159,14 +149,18 @@ class Pulse:
             for name, waiting, oldest, came, done, busy, word in rows
         ]
         seen = self.situation
-        lines.append(
+        said = [
             f"Rates over the {duration_text(seen.rate_seconds)} before {iso(seen.flow_until)}; "
             "waited: share of that time in which a job could be claimed and was not."
-        )
+        ]
+        said += [f"{queue_name(q.queue)}: {q.capacity}" for q in self.queues if q.claimable]
         if not self.little.agrees:
-            lines.append(
-                "Little's law does not hold in this window: rows are missing or times are wrong."
+            said.append(
+                "Little's law does not hold in this window: times are missing or wrong, so trust "
+                "ages and rates less than counts."
             )
+        said += [f"Note: {plain(warning)}." for warning in self.warnings]
+        lines += said
         return "\n".join(lines)
 
 
@@ -193,40 +187,50 @@ def read_pulse(
     Raises
     ------
     InputError
-        If there is no queue of that name.
+        If there is no queue of that name, or there would be too many buckets.
     """
     states = [state for state in situation.queues if queue is None or state.queue == queue]
     if queue is not None and not states:
-        raise InputError(_no_queue(queue, situation))
+        raise InputError(no_queue(queue, [state.queue for state in situation.queues]))
     since, until = situation.rates_from, situation.flow_until
+    steps = _steps(_first(situation, states), until, bucket_seconds)
     waits = _by_queue(snapshot.rows(flow.claimable_intervals(situation.window_from, until)))
     shares = {state.queue: busy_share(waits[state.queue], since, until) for state in states}
-    every = [interval for state in states for interval in waits[state.queue]]
-    together = replace(
-        _summed(states), oldest_at=min(_known(s.oldest_at for s in states), default=None)
-    )
-    overall = _pulse(situation, together, busy_share(sorted(every, key=_begin), since, until))
-    steps = buckets_of(_first(situation), until, bucket_seconds)
+    pulses = tuple(_pulse(situation, state, shares[state.queue]) for state in states)
+    every = sorted((i for state in states for i in waits[state.queue]), key=_begin)
     names = {state.queue for state in states}
-    jobs = [row[1:] for row in snapshot.rows(flow.sojourns(since, until)) if row[0] in names]
+    counted = snapshot.rows(flow.unfinished(until))
+    unfinished = sum(count for name, count in counted if name in names)
     return Pulse(
-        queues=tuple(_pulse(situation, state, shares[state.queue]) for state in states),
-        overall=replace(overall, queue="all queues", state=_overall_word(overall)),
+        queues=pulses,
+        overall=_overall(situation, states, pulses, busy_share(every, since, until)),
         series=tuple(_series(snapshot, situation, states, waits, steps)),
-        little=little_check(jobs, since, until),
+        unfinished=unfinished,
+        little=little_check(
+            [
+                (created / MICROS, None if ended is None else ended / MICROS)
+                for name, created, ended in snapshot.rows(flow.sojourns(since, until))
+                if name in names
+            ],
+            unfinished,
+            since / MICROS,
+            until / MICROS,
+        ),
         situation=situation,
         bucket_seconds=steps.width / MICROS,
-        warnings=snapshot.notes,
+        warnings=(*snapshot.notes, *time_warnings(situation)),
     )
 
 
-def _no_queue(queue: str, situation: Situation) -> str:
-    from difflib import get_close_matches
-
-    names = [state.queue for state in situation.queues if state.queue is not None]
-    near = get_close_matches(queue, names, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(names[:10]) or 'none'}"
-    return f"expected a queue of this snapshot, found {shown(queue)}: {hint}"
+def _steps(since: int, until: int, bucket_seconds: float | None) -> Buckets:
+    steps = buckets_of(since, until, bucket_seconds)
+    if len(steps) > _MOST_BUCKETS:
+        least = duration_text((until - since) / MICROS / _MOST_BUCKETS)
+        raise InputError(
+            f"expected at most {_MOST_BUCKETS:,} buckets, found {len(steps):,} in a window of "
+            f"{duration_text((until - since) / MICROS)}: choose a --bucket of more than {least}"
+        )
+    return steps
 
 
 def _known(times: Iterable[int | None]) -> list[int]:
@@ -237,8 +241,8 @@ def _begin(interval: Interval) -> int:
     return interval[0]
 
 
-def _first(situation: Situation) -> int:
-    firsts = _known(state.first_at for state in situation.queues)
+def _first(situation: Situation, states: Sequence[QueueState]) -> int:
+    firsts = _known(state.first_at for state in states)
     return max(min(firsts, default=situation.rates_from), situation.window_from)
 
 
@@ -249,28 +253,6 @@ def _by_queue(rows: Iterable[Sequence[Any]]) -> dict[str | None, list[Interval]]
     return found
 
 
-def busy_share(intervals: Iterable[Interval], since: int, until: int) -> float:
-    """Return the share of [since, until] that at least one interval covers.
-
-    Parameters
-    ----------
-    intervals : iterable of (int, int or None)
-        In order of their beginnings; None: still open.
-
-    Examples
-    --------
-    >>> busy_share([(0, 4), (2, 5), (8, None)], 0, 10)
-    0.7
-    """
-    covered, reached = 0, since
-    for begin, end in intervals:
-        begin, end = max(begin, reached), min(until if end is None else end, until)
-        if end > begin:
-            covered += end - begin
-            reached = end
-    return covered / max(until - since, 1)
-
-
 def _summed(states: Sequence[QueueState]) -> QueueState:
     names = ("waiting", "claimable", "due", "running", "arrivals", "claims", "completions", "dead")
     return QueueState(
@@ -278,11 +260,38 @@ def _summed(states: Sequence[QueueState]) -> QueueState:
     )
 
 
-def _pulse(situation: Situation, state: QueueState, busy: float) -> QueuePulse:
+def _overall(
+    situation: Situation,
+    states: Sequence[QueueState],
+    pulses: Sequence[QueuePulse],
+    busy: float,
+) -> QueuePulse:
+    oldest = min(_known(state.oldest_at for state in states), default=None)
+    at_work = [queue for queue in pulses if queue.claimable or queue.completion_rate]
+    # One queue that is short of workers says nothing of what the others could do.
+    limited = bool(at_work) and all(queue.saturated for queue in at_work)
+    together = replace(_summed(states), oldest_at=oldest)
+    overall = _pulse(situation, together, busy, saturated=limited)
+    return replace(overall, queue="all queues")
+
+
+def _pulse(
+    situation: Situation, state: QueueState, busy: float, *, saturated: bool | None = None
+) -> QueuePulse:
     seconds = situation.rate_seconds
-    arrival, completion = state.arrivals / seconds, state.left / seconds
-    saturated = busy >= SATURATED_SHARE and state.paused_at is None and completion > 0
-    known = saturated and arrival > 0
+    arrival = state.arrivals / seconds if situation.knows_arrivals else None
+    completion = state.left / seconds if situation.knows_ends else None
+    known = arrival is not None and completion is not None
+    net = (
+        measures.net_rate(completion, arrival_rate=arrival)
+        if arrival is not None and completion is not None
+        else None
+    )
+    if saturated is None:
+        saturated = busy >= SATURATED_SHARE and state.paused_at is None and bool(completion)
+    limit = (completion or 0.0, arrival or 0.0)
+    shown_limit = saturated and known and limit[1] > 0
+    drain = _drain(state, *limit, saturated=saturated and known)
     return QueuePulse(
         queue=state.queue,
         waiting=state.waiting,
@@ -290,34 +299,33 @@ def _pulse(situation: Situation, state: QueueState, busy: float) -> QueuePulse:
         running=state.running,
         oldest_claimable_age_seconds=oldest_age_seconds(situation, state),
         arrival_rate=arrival,
-        claim_rate=state.claims / seconds,
+        claim_rate=state.claims / seconds if situation.knows_claims else None,
         completion_rate=completion,
-        net_rate=measures.net_rate(completion, arrival_rate=arrival),
+        net_rate=net,
         busy_share=busy,
         saturated=saturated,
-        utilisation=measures.utilisation(arrival, completion_rate=completion) if known else None,
-        headroom=measures.headroom(completion, arrival_rate=arrival) if known else None,
-        drain=_drain(state, arrival, completion, saturated=saturated),
-        state=queue_word(situation, state),
+        utilisation=measures.utilisation(limit[1], completion_rate=limit[0])
+        if shown_limit
+        else None,
+        headroom=measures.headroom(limit[0], arrival_rate=limit[1]) if shown_limit else None,
+        drain=drain,
+        state=state_word(situation, state, saturated=saturated, net=net),
+        capacity=capacity_words(state, completion=completion, net=net, saturated=saturated),
     )
 
 
 def _drain(
-    state: QueueState, arrival: float, completion: float, *, saturated: bool
+    state: QueueState, completion: float, arrival: float, *, saturated: bool
 ) -> dict[str, Any]:
     if not state.backlog:
         return {"text": "no backlog", "never": False, "seconds": None}
+    if state.paused_at is not None:
+        return {"text": "not while it is paused", "never": None, "seconds": None}
     if not saturated:
         return {"text": "capacity unknown", "never": None, "seconds": None}
     return estimate_drain(
         backlog=state.backlog, arrival_rate=arrival, completion_rate=completion
     ).to_json()
-
-
-def _overall_word(overall: QueuePulse) -> str:
-    if not overall.claimable:
-        return "no backlog" if not overall.waiting else "nothing due"
-    return str(overall.drain["text"]) if overall.saturated else "waiting, capacity unknown"
 
 
 def _series(
@@ -344,41 +352,6 @@ def _series(
             )
 
 
-def little_check(jobs: Sequence[tuple[int, int | None]], since: int, until: int) -> LittleCheck:
-    """Check Little's law L = λW on the jobs that were in the system in [since, until].
-
-    Parameters
-    ----------
-    jobs : sequence of (int, int or None)
-        Acceptance and end of each job, microseconds UTC; None: not ended.
-
-    Examples
-    --------
-    >>> check = little_check([(0, 4_000_000), (2_000_000, None)], 0, 10_000_000)
-    >>> check.jobs_in_system, check.sojourn_seconds, check.agrees
-    (1.2, 6.0, True)
-    """
-    width = max(until - since, 1)
-    ends = [until if end is None or end > until else end for _, end in jobs]
-    inside = [max(e - max(b, since), 0) for (b, _), e in zip(jobs, ends, strict=True)]
-    before = [begin < since for begin, _ in jobs]
-    stayed = [e - b for (b, _), e, old in zip(jobs, ends, before, strict=True) if not old]
-    edge = sum(t for t, old in zip(inside, before, strict=True) if old) / width
-    average = sum(inside) / width
-    arrival = len(stayed) / (width / MICROS)
-    sojourn = sum(stayed) / len(stayed) / MICROS if stayed else None
-    residual = None if sojourn is None else average - arrival * sojourn
-    slack = 1e-6 * max(average, 1.0)
-    return LittleCheck(
-        jobs_in_system=average,
-        arrival_rate=arrival,
-        sojourn_seconds=sojourn,
-        residual=residual,
-        edge=edge,
-        agrees=residual is None or -slack <= residual <= edge + slack,
-    )
-
-
 def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
 
@@ -389,8 +362,8 @@ def _row(queue: QueuePulse) -> tuple[str, ...]:
         queue_name(queue.queue),
         f"{queue.waiting:,}",
         "-" if age is None else duration_text(age),
-        f"{queue.arrival_rate * 60:,.0f}",
-        f"{queue.completion_rate * 60:,.0f}",
+        a_minute(queue.arrival_rate),
+        a_minute(queue.completion_rate),
         f"{queue.busy_share:.0%}",
         queue.state,
     )

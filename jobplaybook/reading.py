@@ -23,6 +23,7 @@ from jobplaybook.detectors.situation import (
 from jobplaybook.errors import InputError
 from jobplaybook.model import Quality
 from jobplaybook.queries import flow, leases, standing
+from jobplaybook.reading_more import read_more
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.tables import facts, queues, windows
 from jobplaybook.units import MICROS, iso
@@ -78,8 +79,8 @@ def read_situation(
     grades, notes = _facts(snapshot)
     whole = _flow(snapshot, since, end)
     rates_from = _rates_from(whole.values(), since, end)
-    held = _held(snapshot, now)
-    workers = tuple(WorkerState(**w) for w in _dicts(snapshot, leases.beats()))
+    workers = _workers(snapshot)
+    held = _held(snapshot, now, workers)
     rows = snapshot.rows(standing.counts(end))
     statuses, states, layers = (_summed(rows, place) for place in (2, 3, 4))
     situation = Situation(
@@ -105,7 +106,7 @@ def read_situation(
         possible_sweepers=_possible_sweepers(snapshot),
         source_schema=snapshot.meta.get("source_schema", ""),
     )
-    return replace(situation, queues=_queues(snapshot, situation, whole, rows))
+    return read_more(snapshot, replace(situation, queues=_queues(snapshot, situation, whole, rows)))
 
 
 def _dicts(snapshot: Snapshot, statement: sa.Select[Any]) -> list[dict[str, Any]]:
@@ -113,11 +114,25 @@ def _dicts(snapshot: Snapshot, statement: sa.Select[Any]) -> list[dict[str, Any]
     return [dict(zip(names, row, strict=True)) for row in snapshot.rows(statement)]
 
 
-def _held(snapshot: Snapshot, now: int | None) -> tuple[HeldJob, ...]:
+def _workers(snapshot: Snapshot) -> tuple[WorkerState, ...]:
+    """Return the workers, by the lease that was asked for where one was."""
+    rows = _dicts(snapshot, leases.beats())
+    for row in rows:
+        row["lease_seconds"] = snapshot.lease_seconds or row["lease_seconds"]
+    return tuple(WorkerState(**row) for row in rows)
+
+
+def _held(
+    snapshot: Snapshot, now: int | None, workers: Iterable[WorkerState]
+) -> tuple[HeldJob, ...]:
     rows = _dicts(snapshot, leases.held())
+    beats = {worker.owner: worker.heartbeat_at for worker in workers}
     for row in rows:
         read_at = row.pop("read_at")
         row["judged_at"] = now if now is not None else read_at or snapshot.captured_at
+        alive_at = beats.get(row["owner"]) or row["claimed_at"]
+        if snapshot.lease_seconds is not None and row["owner"] and alive_at is not None:
+            row["locked_until"] = alive_at + int(snapshot.lease_seconds * MICROS)
     return tuple(HeldJob(**row) for row in rows)
 
 
@@ -200,9 +215,9 @@ def _queues(
     due = {row.pop("queue"): row for row in _dicts(snapshot, standing.claimable(end))}
     waits = _waits(snapshot, situation, {q: row["oldest_at"] for q, row in due.items()})
     # With a later now leases are judged again, but no queue is: its runs are taken as read.
-    as_read = (
-        replace(situation, held=_held(snapshot, None)) if situation.judged_later else situation
-    )
+    as_read = situation
+    if situation.judged_later:
+        as_read = replace(situation, held=_held(snapshot, None, situation.workers))
     live = live_runs(as_read)
     paused = dict(snapshot.rows(sa.select(queues.c.queue, queues.c.paused_at)))
     names = {*whole, *standing_now, *paused}

@@ -179,8 +179,8 @@ def report_html(cells: Cells, document: Mapping[str, Any]) -> str:
         title=title,
         card=_card(document.get("result")),
         document=document,
-        as_of=_to_the_second(document["snapshot"]["captured_at"]),
-        blocks=[block for cell in body for block in _blocks(cell)],
+        as_of=to_the_second(document["snapshot"]["captured_at"]),
+        blocks=[block for cell in _folded(body) for block in _blocks(cell)],
         facts=_facts(document),
     )
 
@@ -203,6 +203,25 @@ def _titled(cells: Cells) -> tuple[str, list[Mapping[str, Any]]]:
     return found or "Report", body
 
 
+def _folded(cells: Cells) -> Iterator[Mapping[str, Any]]:
+    """Put the words before a step that shows nothing into that step: they are about its code."""
+    words: Mapping[str, Any] | None = None
+    for cell in cells:
+        ran = cell["cell_type"] == "code" and cell.get("execution_count") is not None
+        if words is not None and ran and not cell["outputs"]:
+            yield {**cell, "words": words["source"]}
+            words = None
+            continue
+        if words is not None:
+            yield words
+        is_aside = cell["cell_type"] == "markdown" and not cell["source"].lstrip().startswith("#")
+        words = cell if is_aside else None
+        if words is None:
+            yield cell
+    if words is not None:
+        yield words
+
+
 def _card(result: Any) -> dict[str, Any] | None:
     """Return what the verdict's card shows, or None where the result holds no verdict."""
     verdict = result.get("verdict") if isinstance(result, Mapping) else None
@@ -216,7 +235,7 @@ def _card(result: Any) -> dict[str, Any] | None:
         "severity": severity if severity in ("page", "ticket", "ok") else "note",
         "code": verdict.get("code", ""),
         "layer": verdict.get("layer"),
-        "since": _to_the_second(verdict.get("since")),
+        "since": to_the_second(verdict.get("since")),
         "sentence": verdict.get("sentence", ""),
         "next": [_step(str(step)) for step in first.get("next") or verdict.get("next") or []],
         "runbook": first.get("runbook") or f"runbooks/{verdict.get('code', '')}.md",
@@ -230,9 +249,15 @@ def _step(text: str) -> tuple[str, str]:
     return (found[1], found[2]) if found else (text, "")
 
 
-def _to_the_second(time: Any) -> str:
-    """Return an ISO 8601 time for people; nothing for none."""
-    return re.sub(r"\.\d+", "", str(time)).replace("T", " ") if time else ""
+def to_the_second(time: Any) -> str:
+    """Return an ISO 8601 time for people; nothing for none.
+
+    Examples
+    --------
+    >>> to_the_second("2026-12-01T03:45:22.250000Z")
+    '2026-12-01 03:45:22Z'
+    """
+    return plain(re.sub(r"\.\d+", "", str(time)).replace("T", " ")) if time else ""
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -275,7 +300,8 @@ def _blocks(cell: Mapping[str, Any]) -> Iterator[Block]:
         yield Block(kind="markdown", markup=markdown_html(cell["source"]))
     elif cell["cell_type"] == "code":
         yield from (_output(output) for output in cell.get("outputs", ()))
-        yield Block(kind="code", text=cell["source"])
+        words = markdown_html(cell["words"]) if "words" in cell else None
+        yield Block(kind="code", text=cell["source"], markup=words)
 
 
 def _output(output: Mapping[str, Any]) -> Block:

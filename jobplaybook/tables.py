@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from jobplaybook.dialects import Micros
-from jobplaybook.model import FINISHED, EffectStatus, Outcome, Quality, Status
+from jobplaybook.model import FINISHED, UNFINISHED, EffectStatus, Outcome, Quality, Status
 
 SCHEMA = "jobplaybook"
 SCHEMA_VERSION = 1
@@ -169,6 +169,18 @@ windows = _table(
     _text("expression"),
     _text("time_zone"),
 )
+
+# For a live contract's tables; a snapshot is read whole and made without them. Finished jobs are
+# captured newest first, the unfinished along their ids, and what hangs on a job by its id.
+sa.Index("jobs_ended_at_id", jobs.c.finished_at, jobs.c.id)
+sa.Index(
+    "jobs_unfinished_id",
+    jobs.c.id,
+    postgresql_where=sa.text(_one_of("status", UNFINISHED)),
+    sqlite_where=sa.text(_one_of("status", UNFINISHED)),
+)
+sa.Index("effects_job_id", effects.c.job_id)
+sa.Index("outbox_job_id", outbox.c.job_id)
 
 queues = _table("queues", _text("queue", primary_key=True), _time("paused_at"), _text("note"))
 

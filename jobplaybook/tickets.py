@@ -6,10 +6,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sqlalchemy as sa
+
 from jobplaybook.errors import InputError
+from jobplaybook.model import Quality
 from jobplaybook.queries import lookup
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_key
+from jobplaybook.tables import facts
 from jobplaybook.units import shown
 
 MAX_FOUND = 100
@@ -73,8 +77,31 @@ def look_up(
         jobs=tuple(FoundJob(**dict(zip(names, row, strict=True))) for row in rows[:MAX_FOUND]),
         looked_through="unfinished jobs and those that ended since "
         + snapshot.meta.get("window_from", "unknown"),
-        warnings=tuple(snapshot.notes),
+        warnings=(*snapshot.notes, *_blind(snapshot, by)),
     )
+
+
+_ASKED = {
+    "tenant": "tenant",
+    "key": "idempotency_key",
+    "provider_id": "effects",
+    "delivery": "deliveries",
+}
+"""What is looked for, and the fact without which nothing can be found."""
+
+
+def _blind(snapshot: Snapshot, by: str) -> list[str]:
+    """Return why "no job found" may mean nothing: what is not recorded, or was not read."""
+    absent = sa.select(facts.c.note).where(
+        facts.c.fact == _ASKED.get(by), facts.c.quality == Quality.ABSENT.word
+    )
+    said = [
+        f"cannot tell: {by.replace('_', ' ')}s are not recorded here ({note})"
+        for (note,) in snapshot.rows(absent)
+    ]
+    unread = snapshot.json("not_read") or {}
+    said += [f"not everything was read: {phase}: {why}" for phase, why in unread.items()]
+    return list(dict.fromkeys(said))
 
 
 def _as_stored(snapshot: Snapshot, by: str, value: str, key_file: Path | None) -> str:

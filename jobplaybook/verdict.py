@@ -103,7 +103,7 @@ def judge(
         The system's own statement that frees the jobs of dead owners: to be copied, never run.
     """
     found = [_advised(finding, advice) for finding in findings(situation)]
-    said = [*warnings, *_time_warnings(situation)]
+    said = [*warnings, *time_warnings(situation)]
     return Triage(
         verdict=_verdict(situation, found),
         findings=tuple(found),
@@ -119,7 +119,8 @@ def _advised(finding: Finding, advice: str | None) -> Finding:
     return replace(finding, next=(*finding.next, f"{_NATIVE}{plain(advice)}"))
 
 
-def _time_warnings(situation: Situation) -> list[str]:
+def time_warnings(situation: Situation) -> list[str]:
+    """Return what a moment of judgement other than the capture's means for the answer."""
     said = []
     if situation.judged_later:
         said.append(
@@ -202,6 +203,8 @@ def queue_word(situation: Situation, queue: QueueState) -> str:
         return "stalled"
     if is_backlog(situation, queue):
         return _backlog_word(situation, queue)
+    if not queue.backlog and "unfinished" in situation.not_read:
+        return "not read whole"
     if not queue.claimable:
         return (
             "behind its shard"
@@ -238,7 +241,7 @@ def _queue_json(situation: Situation, queue: QueueState) -> dict[str, Any]:
         "oldest_claimable_age_seconds": oldest_age_seconds(situation, queue),
         "arrival_rate": queue.arrivals / seconds if arrivals else None,
         "claim_rate": queue.claims / seconds if claims else None,
-        "completion_rate": queue.completions / seconds if ends else None,
+        "completion_rate": queue.left / seconds if ends else None,
         "dead_rate": queue.dead / seconds if ends else None,
         "net_rate": net if arrivals and ends else None,
         "rate_window_seconds": seconds,
@@ -334,7 +337,7 @@ def _queue_row(situation: Situation, queue: QueueState) -> tuple[str, ...]:
         f"{queue.waiting:,}",
         "-" if age is None else duration_text(age),
         _rate_text(queue.arrivals * per_minute) if situation.knows_arrivals else "?",
-        _rate_text(queue.completions * per_minute) if situation.knows_ends else "?",
+        _rate_text(queue.left * per_minute) if situation.knows_ends else "?",
         queue_word(situation, queue),
     )
 

@@ -20,7 +20,18 @@ from sqlalchemy.pool import StaticPool
 
 from jobplaybook import tables
 from jobplaybook.model import FACTS
-from jobplaybook.queries import flow, leases, lookup, standing, timeline
+from jobplaybook.queries import (
+    classes,
+    clocks,
+    cohort,
+    flow,
+    leases,
+    lookup,
+    retries,
+    standing,
+    timeline,
+    vitals,
+)
 from jobplaybook.snapshot.file import Snapshot, opened, writing
 from jobplaybook.units import MICROS, iso, parse_time
 from tests.postgres import Postgres
@@ -30,7 +41,8 @@ Rows = Mapping[str, Sequence[Mapping[str, Any]]]
 GOLDEN = Path(__file__).parent / "data" / "golden_sql"
 NOW = parse_time("2026-12-01T03:00:00Z")
 INFINITE = "infinity"
-"""Stands for a time without a number: PostgreSQL stores it, a snapshot has NULL."""
+"""A time without an end, as PostgreSQL stores it; everywhere else it is `LAST`."""
+LAST = parse_time("9999-12-31T23:59:59Z")
 
 
 def ago(seconds: float) -> int:
@@ -102,7 +114,7 @@ def _engine(dialect: str, connect: Callable[[], Any]) -> sa.Engine:
 
 
 def _finite(value: Any) -> Any:
-    return None if value == INFINITE else value
+    return LAST if value == INFINITE else value
 
 
 @dataclass(slots=True)
@@ -231,6 +243,8 @@ QUERIES: dict[str, Callable[[], sa.Select[Any] | sa.CompoundSelect[Any]]] = {
     "flow.waits": lambda: flow.waits(SINCE, UNTIL),
     "flow.claimable_intervals": lambda: flow.claimable_intervals(SINCE, UNTIL),
     "flow.dead_letters": lambda: flow.dead_letters(SINCE, UNTIL),
+    "flow.sojourns": lambda: flow.sojourns(SINCE, UNTIL),
+    "flow.unfinished": lambda: flow.unfinished(UNTIL),
     "leases.held": leases.held,
     "leases.by_owner": leases.by_owner,
     "leases.by_owner.at": lambda: leases.by_owner(NOW),
@@ -243,6 +257,33 @@ QUERIES: dict[str, Callable[[], sa.Select[Any] | sa.CompoundSelect[Any]]] = {
     "timeline.notices_of": lambda: timeline.notices_of("2"),
     "timeline.deliveries_of": lambda: timeline.deliveries_of("2"),
     "timeline.worker": lambda: timeline.worker("w"),
+    "clocks.disorders": lambda: clocks.disorders(MICROS),
+    "clocks.disorders.stamped": lambda: clocks.disorders(MICROS, clock=False),
+    "clocks.disordered": lambda: clocks.disordered(MICROS),
+    "clocks.examples": lambda: clocks.examples(MICROS, limit=2),
+    "retries.retried": lambda: retries.retried(SINCE, UNTIL, quick=MICROS),
+    "retries.busiest": lambda: retries.busiest(SINCE, UNTIL, limit=2),
+    "retries.completed": lambda: retries.completed(SINCE, UNTIL),
+    "retries.course": lambda: retries.course(SINCE, UNTIL, bucket=60 * MICROS),
+    "retries.wakings": lambda: retries.wakings(NOW, ago(-3_600), bucket=10 * MICROS),
+    "retries.peaks": lambda: retries.peaks(SINCE, UNTIL, bucket=60 * MICROS),
+    "classes.waiting": lambda: classes.waiting(NOW),
+    "classes.last_claims": lambda: classes.last_claims(SINCE, UNTIL),
+    "classes.claims": lambda: classes.claims(SINCE, UNTIL),
+    "classes.due_by.type": lambda: classes.due_by("type", NOW),
+    "classes.due_by.tenant": lambda: classes.due_by("tenant", NOW),
+    "classes.became_due": lambda: classes.became_due(
+        "type", "default", "mail", SINCE, UNTIL, bucket=60 * MICROS
+    ),
+    "classes.became_due.no_queue": lambda: classes.became_due(
+        "tenant", None, "Ä", SINCE, UNTIL, bucket=60 * MICROS
+    ),
+    "cohort.worst": lambda: cohort.worst(SINCE, UNTIL, each=2),
+    "cohort.worst.at": lambda: cohort.worst(SINCE, UNTIL, now=NOW, queue="default"),
+    "cohort.attempts_of": lambda: cohort.attempts_of(["2", "owner-B", "early", "minute"], UNTIL),
+    "cohort.attempts_of.at": lambda: cohort.attempts_of(["2", "owner-B"], UNTIL, now=NOW),
+    "cohort.queue_names": cohort.queue_names,
+    "vitals.samples": vitals.samples,
     **{
         f"lookup.found.{by}": lambda by=by: lookup.found(by, "2", NOW)  # type: ignore[misc]
         for by in ("job", "key", "tenant", "provider_id", "delivery")

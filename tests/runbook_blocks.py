@@ -20,13 +20,13 @@ from click.testing import CliRunner
 
 from jobplaybook.api import capture, triage
 from jobplaybook.commands import cli
-from jobplaybook.queries import flow, leases, standing
+from jobplaybook.queries import classes, clocks, flow, leases, retries, standing, vitals
 from jobplaybook.snapshot.options import CaptureOptions
 from jobplaybook.sources.base import Catalog, Detected, ReadOptions, Source
 from jobplaybook.sources.contract import CONTRACT
 from jobplaybook.sources.procrastinate import PROCRASTINATE
 from jobplaybook.tables import SCHEMA
-from jobplaybook.units import parse_time
+from jobplaybook.units import MICROS, parse_time
 from jobplaybook.verdict import judge
 from tests.conftest import RECORDINGS, REPOSITORY
 from tests.postgres import Postgres, running_postgres
@@ -105,6 +105,19 @@ SNAPSHOT_SQL: dict[str, Question] = {
     "queries.standing.claimable(now)": lambda since, now: standing.claimable(now),
     "queries.flow.totals(since, now)": flow.totals,
     "queries.flow.dead_letters(since, now)": flow.dead_letters,
+    "queries.clocks.disorders(1 s)": lambda since, now: clocks.disorders(MICROS, clock=False),
+    "queries.vitals.samples()": lambda since, now: vitals.samples(),
+    "queries.retries.retried(since, now)": lambda since, now: retries.retried(
+        since, now, quick=MICROS
+    ),
+    "queries.retries.busiest(since, now)": lambda since, now: retries.busiest(since, now, limit=10),
+    "queries.retries.wakings(since, now)": lambda since, now: retries.wakings(
+        since, now, bucket=10 * MICROS
+    ),
+    "queries.classes.due_by(type, now)": lambda since, now: classes.due_by("type", now),
+    "queries.classes.due_by(tenant, now)": lambda since, now: classes.due_by("tenant", now),
+    "queries.classes.waiting(now)": lambda since, now: classes.waiting(now),
+    "queries.classes.last_claims(since, now)": classes.last_claims,
 }
 """Questions to a snapshot, ``sqlite3 incident.db``, between two moments."""
 LIVE_SQL: dict[str, Callable[[], sa.Executable]] = {

@@ -21,6 +21,7 @@ from jobplaybook.model import Fact
 from jobplaybook.sources.contract import CONTRACT
 from jobplaybook.sources.procrastinate import PROCRASTINATE
 from jobplaybook.units import MICROS, parse_time
+from tests.signs import disorder, flood, retried, series, starved, table, vitals, waking
 
 NOW = parse_time("2026-12-01T03:00:00Z")
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
@@ -134,7 +135,61 @@ RUNS = {"build_report": RunTime(p99_seconds=20.4, runs=96)}
 SLOW = RunTime(p99_seconds=2.0 * HOUR, runs=20)
 UNREAD = {"unfinished": "id above 41000: the budget of 60 s was used up"}
 
+TABLE = "procrastinate_jobs"
+FALLS_BACK = backlog(claimable=60_000, oldest=HOUR, per_minute=(3_000, 2_000))
+YOUNG = backlog(claimable=900, oldest=3 * MINUTE, per_minute=(900, 600))
+RECOVERS = backlog(claimable=60, oldest=HOUR, per_minute=(9, 300))
+STILL = stalled(claimable=99, silent=HOUR, claims_before=95_000)
+CONTRACT_SEEN = situation(CONTRACT.facts, system="contract", sweeper=SWEEPER, clock_at=NOW)
+BLOCKED = vitals(table(dead=247_311, live=60_000, table=TABLE, last_autovacuum_at=ago(9 * MINUTE)))
+DEAD_ROWS = vitals(table(dead=400_000, live=90_000, table=TABLE), age=2.0, behind=310.0)
+STORM = retried(
+    1_240,
+    310,
+    queue="deliveries",
+    job_type="post_webhook",
+    quick=1_150,
+    jobs=290,
+    tried=series((285, 2), (3, 400)),
+    completed=series((288, 100)),
+    job_ids=("88210", "88214"),
+    most=14,
+)
+BURST = flood(9_200, queue="deliveries", name="sync_policy")
+PASSED_OVER = starved(
+    50 * MINUTE,
+    queue="deliveries",
+    job_type="send_receipt",
+    claimable=340,
+    last_claim_at=ago(51 * MINUTE),
+    overtaking=(("migrate_account", 10, 11_200),),
+    overtaken=11_200,
+)
+
 EXAMPLES = {
+    "clock-skew": replace(
+        CONTRACT_SEEN,
+        workers=(worker("api-7", -62),),
+        **disorder(41, first_at=ago(26 * MINUTE), apart_seconds=64.2),
+    ),
+    "vacuum-blocked": replace(FALLS_BACK, vitals=BLOCKED),
+    "claim-slow": replace(FALLS_BACK, vitals=DEAD_ROWS),
+    "retry-storm": replace(YOUNG, retrying=(STORM,)),
+    "class-flood": replace(
+        backlog(claimable=10_000, oldest=28 * MINUTE, per_minute=(320, 90)),
+        loads=(
+            BURST,
+            flood(610, queue="deliveries", name="post_webhook", still_due=series((1, 0))),
+        ),
+    ),
+    "starvation": replace(
+        backlog(claimable=340, oldest=50 * MINUTE, per_minute=(770, 745)),
+        waiting_classes=(PASSED_OVER,),
+    ),
+    "retry-herd": situation(
+        wakings=(waking(4_100, ahead=12 * MINUTE, queue="deliveries"),),
+        peak_claims={"deliveries": 240},
+    ),
     "unknown": situation(counts={}),
     "phantom-running": situation(
         held=(held(769, lease=None, age=21 * DAY, owner=None),),
@@ -245,6 +300,49 @@ SEVERITIES = [
     ("dead-letters-growing", dead(3, finished=10_000, age=5 * HOUR), None),
     ("dead-letters-growing", dead(3, finished=300, age=5 * HOUR), "ticket"),
     ("dead-letters-growing", dead(3, finished=10_000, seen_seconds=100 * MINUTE), None),
+    ("clock-skew", EXAMPLES["clock-skew"], "ticket"),
+    ("clock-skew", situation(**disorder(2)), "note"),
+    ("clock-skew", replace(CONTRACT_SEEN, workers=(worker("api-7", -2),)), "ticket"),
+    ("clock-skew", replace(CONTRACT_SEEN, workers=(worker("api-7", -1),)), None),
+    ("vacuum-blocked", EXAMPLES["vacuum-blocked"], "page"),
+    ("vacuum-blocked", situation(vitals=BLOCKED), "ticket"),
+    ("vacuum-blocked", replace(RECOVERS, vitals=BLOCKED), "ticket"),
+    ("vacuum-blocked", replace(STILL, vitals=BLOCKED), "ticket"),
+    ("vacuum-blocked", situation(vitals=replace(BLOCKED, oldest_snapshot_seconds=299.0)), None),
+    ("claim-slow", EXAMPLES["claim-slow"], "page"),
+    ("claim-slow", replace(YOUNG, vitals=DEAD_ROWS), "ticket"),
+    ("claim-slow", situation(vitals=DEAD_ROWS), "note"),
+    ("claim-slow", EXAMPLES["vacuum-blocked"], None),
+    (
+        "claim-slow",
+        replace(
+            backlog(claimable=900, oldest=HOUR, per_minute=(900, 600), recent_wait_seconds=120.0),
+            workers=(worker("1", 5),),
+        ),
+        "note",
+    ),
+    ("retry-storm", EXAMPLES["retry-storm"], "ticket"),
+    ("retry-storm", situation(retrying=(STORM,)), "ticket"),
+    ("retry-storm", replace(FALLS_BACK, retrying=(STORM,)), "page"),
+    ("retry-storm", replace(FALLS_BACK, retrying=(replace(STORM, retries=19),)), None),
+    ("class-flood", EXAMPLES["class-flood"], "page"),
+    ("class-flood", replace(YOUNG, loads=(replace(BURST, due=800),)), "ticket"),
+    ("class-flood", replace(RECOVERS, loads=(replace(BURST, due=100),)), "note"),
+    ("class-flood", replace(STILL, loads=(replace(BURST, queue="mail"),)), None),
+    ("starvation", EXAMPLES["starvation"], "page"),
+    ("starvation", replace(RECOVERS, waiting_classes=(PASSED_OVER,)), "ticket"),
+    ("starvation", replace(RECOVERS, waiting_classes=(replace(PASSED_OVER, overtaken=9),)), None),
+    ("retry-herd", EXAMPLES["retry-herd"], "ticket"),
+    (
+        "retry-herd",
+        situation(wakings=(waking(4_100, ahead=MINUTE, retries=0),), peak_claims={"mail": 240}),
+        "note",
+    ),
+    (
+        "retry-herd",
+        situation(wakings=(waking(4_100, ahead=MINUTE),), peak_claims={"mail": 821}),
+        None,
+    ),
     ("data-blind", situation(), "note"),
     ("data-blind", situation(not_read=UNREAD), "ticket"),
     ("data-blind", situation(not_read={"vitals": "no right to see them"}), "note"),

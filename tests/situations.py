@@ -20,6 +20,7 @@ from jobplaybook.model import FACTS, Quality
 from jobplaybook.units import MICROS
 from jobplaybook.verdict import Triage, judge
 from tests.canonical import NOW, ago
+from tests.signs import signs
 
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 EXACT = {(fact, state): Quality.EXACT for fact in FACTS for state in ("live", "finished")}
@@ -121,6 +122,12 @@ def of(triage: Triage, code: str) -> list[Finding]:
     return [finding for finding in triage.findings if finding.code == code]
 
 
+def only(code: str, **changes: Any) -> Finding:
+    """Return the one finding of a code."""
+    (finding,) = of(judged(**changes), code)
+    return finding
+
+
 def codes(**changes: Any) -> set[str]:
     """Return the codes of everything found, notes about missing facts left out."""
     return {finding.code for finding in judged(**changes).findings} - {"data-blind"}
@@ -128,7 +135,9 @@ def codes(**changes: Any) -> set[str]:
 
 # Any situation at all
 
-names = st.text(max_size=8) | st.sampled_from(["\x1b[31m", "\u202egnp", "a\nb", "w" * 300, "2", "10"])
+names = st.text(max_size=8) | st.sampled_from(
+    ["\x1b[31m", "\u202egnp", "a\nb", "w" * 300, "2", "10"]
+)
 maybe = st.none() | names
 near = st.integers(ago(2 * DAY), ago(-2 * DAY)) | st.sampled_from([NOW, ago(30), ago(DAY)])
 when = st.none() | near
@@ -213,6 +222,7 @@ def situations(draw: st.DrawFn) -> Situation:
         not_read=draw(st.dictionaries(st.sampled_from(["unfinished", "vitals"]), names)),
         sweeper=draw(maybe),
         possible_sweepers=tuple(draw(st.lists(names, max_size=2))),
+        **draw(signs(names, near, [queue.queue for queue in queues])),
     )
 
 

@@ -18,7 +18,8 @@ import pytest
 import sqlalchemy as sa
 
 from jobplaybook import api
-from jobplaybook.connect import ChunkTooSlow, Reader, open_reader, resolve
+from jobplaybook.connect import Reader, open_reader, resolve
+from jobplaybook.driver_errors import ChunkTooSlow
 from jobplaybook.errors import SourceError
 from jobplaybook.snapshot.options import CaptureOptions
 from jobplaybook.snapshot.pace import Pace, read_ahead
@@ -317,12 +318,13 @@ def test_ctrl_c_need_not_wait_for_a_long_rest(queue: str) -> None:
         pace = Pace(reader, clock, CaptureOptions(pause_seconds=3_600.0))
         resting = (pace.rows(sa.text("SELECT 1")) for _ in [1, 2])
         with pytest.raises(KeyboardInterrupt):
-            fail_at_the_second(read_ahead(chain([[]], resting), stop=pace.stop))
-    assert 0 <= clock.naps < 3_600 / 0.2 / 10
+            fail_during_a_rest(read_ahead(chain([[]], resting), stop=pace.stop), clock)
+    assert 0 < clock.naps < 3_600 / 0.2 / 10
     with pytest.raises(SourceError, match="stopped"):
         pace.rows(sa.text("SELECT 1"))
 
 
-def fail_at_the_second(batches: Iterator[Sequence[object]]) -> None:
+def fail_during_a_rest(batches: Iterator[Sequence[object]], clock: NappingClock) -> None:
     for _ in batches:
+        awaited(lambda: clock.naps, "the other thread to rest")
         raise KeyboardInterrupt

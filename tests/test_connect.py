@@ -13,7 +13,6 @@ import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
 
 from jobplaybook.connect import (
-    ChunkTooSlow,
     Reader,
     Target,
     create_sqlite,
@@ -21,6 +20,7 @@ from jobplaybook.connect import (
     open_sqlite_readonly,
     resolve,
 )
+from jobplaybook.driver_errors import ChunkTooSlow
 from jobplaybook.errors import InputError, JobPlaybookError, SchemaError, SourceError
 from tests.captures import files
 from tests.conftest import REPOSITORY
@@ -362,3 +362,18 @@ def test_a_new_file_is_written_in_bulk(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE t (a)")
         assert connection.execute("PRAGMA page_size").fetchone() == (8192,)
         assert files(tmp_path) == ["new.db"]
+
+
+@pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])
+def test_text_of_any_server_encoding_is_text(postgres: Postgres, encoding: str) -> None:
+    """A database without an encoding hands out bytes unless it is asked for text."""
+    name = f"jobplaybook_{encoding.lower()}"
+    postgres.execute(
+        f"CREATE DATABASE {name} ENCODING '{encoding}' TEMPLATE template0"
+        " LC_COLLATE 'C' LC_CTYPE 'C'"
+    )
+    try:
+        with open_reader(resolve(postgres.url(name))) as reader:
+            assert reader.rows(sa.text("SELECT 'Grüße', 1")) == [("Grüße", 1)]
+    finally:
+        postgres.drop(name)

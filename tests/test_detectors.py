@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from jobplaybook.detectors.situation import RunTime
-from jobplaybook.model import Severity
+from jobplaybook.model import Quality, Severity
 from jobplaybook.units import MICROS
 from tests.canonical import ago
 from tests.situations import (
     DAY,
+    EXACT,
     HOUR,
     codes,
     held,
@@ -163,6 +164,139 @@ def test_a_run_without_a_start_is_not_known_to_be_long() -> None:
     assert "whether 1 running job still lives" in answer.verdict.sentence
 
 
+W1_W2 = (held("1", lease=-1), held("2", lease=-9, owner="w2"))
+EVER = "Nothing sweeps this queue: "
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"held": (held(lease=-1),), "workers": (worker(silence=2),)},
+            "1 job (1 type, 1 tenant) is held by worker w1, past the end of its lease; worker w1 "
+            f"still beating. {EVER}it will wait for ever.",
+        ),
+        (
+            {"held": W1_W2, "workers": (worker(silence=2), worker("w2", silence=99))},
+            "2 jobs (1 type, 1 tenant) are held by workers w1, w2, past the end of their leases; "
+            f"worker w1 still beating. {EVER}they will wait for ever.",
+        ),
+        (
+            {"held": W1_W2, "workers": (worker(silence=99), worker("w2", silence=99))},
+            "2 jobs (1 type, 1 tenant) are held by workers w1, w2, which stopped beating. "
+            f"{EVER}they will wait for ever.",
+        ),
+        (
+            {"held": W1_W2, "workers": (worker(silence=99),), "sweeper": "a reaper"},
+            "2 jobs (1 type, 1 tenant) are held by workers w1, w2, past the end of their leases. "
+            "They will be taken back by a reaper.",
+        ),
+        (
+            {
+                "held": (held("1", lease=-1), held("3", lease=-1, owner=None)),
+                "workers": (worker(silence=99),),
+                "possible_sweepers": ("retry_stalled",),
+            },
+            "2 jobs (1 type, 1 tenant) are held by worker w1 and by nobody named, past the end of "
+            "its lease. Nothing sweeps this queue by itself: they will wait for ever unless "
+            "your own periodic task (retry_stalled) requeues stalled jobs.",
+        ),
+        (
+            {"held": (held(lease=30, judged_at=ago(-31)),), "now": ago(-31)},
+            "1 job (1 type, 1 tenant) is held by worker w1, whose lease is over by 03:00:31Z; "
+            f"nobody looked after 03:00:00Z. {EVER}it will wait for ever.",
+        ),
+        (
+            {"held": (held(lease=None, age=DAY), held("2", lease=9, owner="w2", age=DAY))}
+            | {"workers": (worker(),), "sweeper": "a reaper"},
+            "2 jobs (1 type, 1 tenant) run longer than their type ever should (the oldest for 1 "
+            "d), and no lease or known worker vouches for them. What has no lease is never taken "
+            "back.",
+        ),
+        (
+            {"held": (held(lease=9, owner="w2", age=DAY),)}
+            | {"workers": (worker(),), "sweeper": "a reaper"},
+            "1 job (1 type, 1 tenant) runs longer than its type ever should (the oldest for 1 d), "
+            "and no lease or known worker vouches for it. It will be taken back by a reaper.",
+        ),
+        (
+            {"workers": tuple(worker(f"w{n}", silence=40 + n) for n in range(1, 6))},
+            "Workers w1, w2, w3 and 2 more stopped beating, the first at 02:59:15Z, holding "
+            "nothing; no worker is left.",
+        ),
+        (
+            {"workers": (worker(silence=99), worker("w2"), worker("w3", silence=None))},
+            "Worker w1 stopped beating at 02:58:21Z, holding nothing; 1 still known to beat, of 1 "
+            "nothing is known.",
+        ),
+    ],
+    ids=[
+        *("alive", "mixed", "lost", "swept", "nobody"),
+        *("later", "phantoms", "leased", "workers", "unknown"),
+    ],
+)
+def test_sentences(changes: dict[str, Any], sentence: str) -> None:
+    """A sentence says who holds how many of whose jobs, what is known of them, and what follows."""
+    found = [f for f in judged(**changes).findings if f.code != "workers-lost" or len(changes) == 1]
+    assert [f.sentence for f in found] == [sentence]
+
+
+@pytest.mark.parametrize(
+    ("grade", "sure"),
+    [(Quality.INFERRED, False), (Quality.BOUND, True), (Quality.EXACT, True)],
+)
+def test_an_inferred_lease_is_no_certainty(grade: Quality, sure: bool) -> None:
+    """lease-expired: as sure as the lease's own grade, and never after the last look."""
+    grades = {**EXACT, ("lease", "live"): grade}
+    assert judged(held=(held(lease=-1),), facts=grades).verdict.sure is sure
+    later = judged(held=(held(lease=-1),), facts=grades, now=ago(-1)).verdict
+    assert not later.sure
+
+
+def test_several_leases() -> None:
+    """lease-expired: since the first end; the longest lease and the latest job set the patience."""
+    jobs = (held("1", lease=-10), held("2", lease=-200))
+    assert judged(held=jobs).verdict.since == ago(200)
+    patient = (worker(lease_seconds=30.0), worker("w2", lease_seconds=120.0))
+    for workers, severity in ((patient, "ticket"), (patient[:1], "page")):
+        answer = judged(held=jobs, workers=workers, sweeper="a reaper")
+        assert answer.verdict.severity.word == severity
+
+
+def test_a_later_now_does_not_blame_the_sweeper() -> None:
+    """lease-expired: after the last look nobody saw whether the sweeper came, so it is no page."""
+    job = held(lease=5, judged_at=ago(-HOUR))
+    answer = judged(held=(job,), now=ago(-HOUR), sweeper="a reaper")
+    assert answer.verdict.severity.word == "ticket"
+
+
+def test_the_doubts_are_counted() -> None:
+    """phantom-running: why nothing speaks for a run, how many, and whose they are."""
+    jobs = (
+        held("1", lease=None, age=DAY),
+        held("2", lease=None, age=DAY, owner=None),
+        held("3", lease=None, age=DAY, owner="w9"),
+        held("4", lease=9, age=DAY, owner="w9"),
+    )
+    evidence = judged(held=jobs, workers=(worker(),)).verdict.evidence
+    assert evidence["doubts"] == {
+        "no lease": 1,
+        "no lease and no known owner": 2,
+        "no known owner": 1,
+    }
+    shares = [(each["owner"], each["jobs"]) for each in evidence["by_owner"]]
+    assert shares == [("w1", 1), ("w9", 2), (None, 1)]
+    gone = judged(held=(held(lease=-7),), workers=(worker(silence=40),))
+    assert of(gone, "lease-expired")[0].evidence["by_owner"] == [
+        {
+            "owner": "w1",
+            "jobs": 1,
+            "last_heartbeat_at": "2026-12-01T02:59:20Z",
+            "lease_over_at": "2026-12-01T02:59:53Z",
+        }
+    ]
+
+
 # Workers
 
 
@@ -221,3 +355,24 @@ def test_a_lost_worker_is_as_grave_as_it_is_missed(
     (finding,) = of(answer, "workers-lost")
     assert finding.severity.word == severity
     assert ("no worker is left" in finding.sentence) is (not others)
+
+
+def test_since_the_first_of_several() -> None:
+    """workers-lost and lease-expired: since the first owner fell silent, named in number order."""
+    workers = (worker("10", silence=40), worker("9", silence=50))
+    jobs = (held("1", lease=-10, owner="10"), held("2", lease=-20, owner="9"))
+    answer = judged(workers=workers, held=jobs)
+    for code in ("workers-lost", "lease-expired"):
+        (finding,) = of(answer, code)
+        assert finding.since == ago(50)
+        assert finding.evidence["owners"] == ["9", "10"]
+
+
+@pytest.mark.parametrize(("now", "found"), [(ago(-DAY), False), (ago(50), False), (ago(0), True)])
+def test_a_run_does_not_age_where_nobody_looked(now: int, found: bool) -> None:
+    """phantom-running: its age ends with the last look, or at an earlier now."""
+    runs = {"report": RunTime(p99_seconds=80.0, runs=20)}
+    (age, late) = (81, 79) if found else (79, 129)
+    job = held(lease=None, age=age if now >= ago(0) else late)
+    seen = {"now": now, "seen_until": min(now, ago(0)), "rates_from": ago(DAY)}
+    assert ("phantom-running" in codes(held=(job,), run_times=runs, **seen)) is found

@@ -334,6 +334,19 @@ def test_a_difference_within_the_scatter_is_inferred(rates: tuple[int, int], sur
     assert finding.sure is sure
 
 
+@pytest.mark.parametrize("absent", [None, "created_at", "finished_at"])
+def test_rates_in_the_evidence(absent: str | None) -> None:
+    """backlog: arrivals and completions per second, null where the system records none."""
+    state = waiting(90, age=HOUR, rates=(1_800, 450), dead=450)
+    answer = judged(queues=(state,), facts=facts(*[absent] if absent else []))
+    evidence = of(answer, "backlog-growing")[0].evidence
+    wanted = {"arrival_rate": 2.0, "completion_rate": 0.5, "net_rate": -1.0}
+    missing = {"created_at": "arrival_rate", "finished_at": "completion_rate"}
+    if absent:
+        wanted |= {missing[absent]: None, "net_rate": None}  # type: ignore[dict-item]
+    assert {name: evidence[name] for name in wanted} == wanted
+
+
 @pytest.mark.parametrize(("claims", "known"), [(1, False), (2, True)])
 def test_one_claim_is_no_rate(claims: int, known: bool) -> None:
     """expected_claims: two claims at least make a rate; it is never more than what waits."""

@@ -120,6 +120,11 @@ STRANGE = {
         {"owner": "B", "stopped_at": ago(7)},
         {"owner": "a"},
     ],
+    "vitals": [
+        {"taken_at": ago(at), "name": name, "subject": subject, "value": value}
+        for at in (15, 0)
+        for name, subject, value in (("dead_rows", "Ä", 5.0), ("dead_rows", "b", None))
+    ],
 }
 """NULL wherever it may be, times at every edge and none, text whose order is not the alphabet's."""
 

@@ -11,15 +11,16 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from jobplaybook.api import triage
+from jobplaybook.api import open_snapshot, read_options, triage
 from jobplaybook.detectors.situation import QueueState, RunTime, Situation
 from jobplaybook.errors import InputError
 from jobplaybook.model import Quality
 from jobplaybook.reading import read_situation
 from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.snapshot.options import CaptureOptions
 from jobplaybook.units import MICROS
 from jobplaybook.verdict import judge
-from tests.canonical import INFINITE, NOW, Rows, ago, attempt, bare, done, job, known, snapshot_of
+from tests.canonical import NOW, Rows, ago, attempt, bare, done, job, known, snapshot_of
 
 DAY, HOUR, MINUTE = 86_400, 3_600, 60
 
@@ -309,7 +310,7 @@ def test_null_everywhere_is_no_fault_and_no_rate(read: Reads) -> None:
 
 def test_jobs_without_a_due_time_are_not_said_to_wait_shortly(read: Reads) -> None:
     """healthy: how long undated jobs wait is not known, and the sentence does not claim it."""
-    answer = judge(read({"jobs": [job("1", available_at=INFINITE)]}), label="test")
+    answer = judge(read({"jobs": [job("1", available_at=None)]}), label="test")
     assert answer.verdict.code == "healthy"
     assert "1 job wait, how long is not known" in answer.verdict.sentence
 
@@ -370,3 +371,14 @@ def test_runs_of_lost_or_expired_owners_are_not_live(read: Reads) -> None:
     }
     queue = only(read(rows))
     assert (queue.running, queue.live) == (5, 1)
+
+
+def test_a_lease_that_was_asked_for_overrides_the_systems_own() -> None:
+    """--lease on a snapshot judges owners and their jobs by it, both ways."""
+    with open_snapshot("sample", options=CaptureOptions(read=read_options(lease=120.0))) as patient:
+        seen = read_situation(patient)
+        assert not [job.id for job in seen.held if job.is_expired]
+        assert not [worker.owner for worker in seen.workers if seen.is_lost(worker)]
+    with open_snapshot("sample", options=CaptureOptions(read=read_options(lease=1.0))) as strict:
+        seen = read_situation(strict)
+        assert all(job.is_expired for job in seen.held)

@@ -233,6 +233,28 @@ def test_a_run_that_did_not_complete_says_so_on_top() -> None:
     assert 'role="alert"' in page
 
 
+def test_words_about_a_step_that_shows_nothing_are_folded_into_it() -> None:
+    """A reader sees questions and answers; how it was set up is there to be opened."""
+    silent = {**code(source="x = 1"), "execution_count": 1}
+    loud = {**code(stream("shown"), source="x"), "execution_count": 2}
+    cells = [markdown("of the set-up"), silent, markdown("of the answer"), loud, markdown("end")]
+    page = report_html(cells, document())
+    inside, outside = re.findall(r"<details class=.code.>.*?</details>", page, re.DOTALL), page
+    for part in inside:
+        outside = outside.replace(part, "")
+    assert ["of the set-up" in part for part in inside] == [True, False]
+    assert "of the set-up" not in outside
+    assert all(words in outside for words in ("of the answer", "shown", "end"))
+
+
+def test_words_stay_where_a_step_did_not_run() -> None:
+    """A heading, and the words before a cell that never ran, are not put away."""
+    silent = {**code(source="x = 1"), "execution_count": 1}
+    for words, cell in (("## A question", silent), ("about what never ran", code(source="x"))):
+        page = report_html([markdown(words), cell], document())
+        assert words.lstrip("# ") in page.partition("<details")[0]
+
+
 def test_links_lead_to_the_web_or_nowhere() -> None:
     """A file beside the notebook is not beside the report: its name stays, the link goes."""
     page = str(

@@ -59,6 +59,12 @@ def test_the_size_of_the_chunks_leaves_no_trace(
     assert (tmp_path / "a.db").read_bytes() == (tmp_path / "b.db").read_bytes()
 
 
+def test_the_librarys_version_is_not_in_the_file(tmp_path: Path) -> None:
+    """SQLite notes its own number in the header: another release would make other bytes."""
+    written(tmp_path / "a.db")
+    assert (tmp_path / "a.db").read_bytes()[96:100] == b"\0\0\0\0"
+
+
 def test_the_hash_is_that_of_the_content(tmp_path: Path) -> None:
     """Anybody can check it: SHA-256 of the file with the hash itself blanked."""
     path = tmp_path / "a.db"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from jobplaybook import tables
 from jobplaybook.dialects import Micros, micros
-from jobplaybook.units import to_datetime, to_micros
+from jobplaybook.units import iso, parse_time, to_datetime, to_micros
 from tests.canonical import NOW, Loaded, job, postgres_tables, snapshot_of, sqlite_tables
 from tests.postgres import Postgres
 
@@ -273,11 +273,22 @@ def test_microseconds_come_back_exactly(both: dict[str, Loaded], times: list[int
             assert number == time if near else math.isclose(number, time, rel_tol=1e-15)
 
 
-@pytest.mark.parametrize("value", ["infinity", "-infinity"])
-def test_an_infinite_time_has_no_number(both: dict[str, Loaded], value: str) -> None:
-    """PostgreSQL's infinite times become NULL, not an error and not a number."""
+@pytest.mark.parametrize(
+    ("value", "time"),
+    [
+        ("infinity", "9999-12-31T23:59:59Z"),
+        ("294000-01-01 00:00:00+00", "9999-12-31T23:59:59Z"),
+        ("-infinity", "0001-01-01T00:00:00Z"),
+        ("4000-01-01 00:00:00+00 BC", "0001-01-01T00:00:00Z"),
+        (None, None),
+    ],
+)
+def test_times_out_of_range(both: dict[str, Loaded], value: str | None, time: str | None) -> None:
+    """A time that no calendar writes is the last or the first one that it does; NULL stays NULL."""
     at = sa.cast(sa.literal(value, sa.Text), Micros)
-    assert both["postgresql"].rows(sa.select(micros(at))) == [(None,)]
+    wanted = None if time is None else parse_time(time)
+    assert both["postgresql"].rows(sa.select(micros(at))) == [(wanted,)]
+    assert iso(wanted) == time
 
 
 @given(time=st.none() | st.integers(*ANY))

@@ -7,6 +7,7 @@ command that needs little stay fast.
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -28,7 +29,8 @@ COMMANDS = {
     "timeline": ("timeline:command", "One job across the layers, in events and plain words."),
     "health": ("health:command", "Age, rates, headroom of every queue."),
     "estimate": ("estimate:command", "How long it takes to recover, or an honest never."),
-    "run": ("run:command", "A notebook, executed without a browser."),
+    "run": ("run:command", "A notebook, or all of them, executed without a browser."),
+    "postmortem": ("postmortem:command", "One document at the end: what happened, what is left."),
     "demo": ("demo:command", "The verdict and the report of a bundled incident."),
 }
 _DEFECT, _INTERRUPTED = 5, 130
@@ -105,6 +107,8 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line; the entry point of ``jobplaybook`` and ``python -m jobplaybook``."""
+    # Whoever is told to end has to take its half-written files along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     cli.main()
 
 

@@ -56,8 +56,9 @@ def command(source: str, as_json: bool, **given: Any) -> None:
 def _lines(answer: Any) -> list[str]:
     from jobplaybook.units import count_text, duration_text, plain
 
+    notes = [f"Note: {plain(warning)}" for warning in answer.warnings]
     if not answer.jobs:
-        return [f"No job found; looked through {answer.looked_through}."]
+        return [f"No job found; looked through {answer.looked_through}.", *notes]
     lines = [f"{'job':<12}  {'type':<24}  {'state':<11}  {'layer':<8}  age"]
     for job in answer.jobs:
         kind = plain(job.job_type or "-")
@@ -68,4 +69,4 @@ def _lines(answer: Any) -> list[str]:
     more = answer.total - len(answer.jobs)
     if more:
         lines.append(f"and {count_text(more, 'older job')}")
-    return lines
+    return [*lines, *notes]

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from jobplaybook.units import MICROS
+
 MIN_EVIDENCE = 10.0
 """Nats of evidence below which a rise is taken for chance, with so many splits to choose from."""
+_BUCKETS = 288  # five minutes each over a day
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +100,10 @@ class Series:
     width: int
     counts: tuple[int, ...] = ()
 
+    def index(self, at: int) -> int:
+        """Return the bucket of a moment inside the span."""
+        return (at - self.begin) // self.width
+
     def time(self, index: int) -> int:
         """Return where a bucket begins, microseconds UTC."""
         return self.begin + index * self.width
@@ -109,13 +116,13 @@ class Series:
         return Series(begin=self.begin, width=self.width, counts=tuple(counts))
 
 
-def series_over(since: int, until: int, *, most: int, least: int) -> Series:
-    """Return empty buckets over [since, until]: ``most`` of them, or as many as ``least`` allows.
+def series_over(since: int, until: int, *, most: int = _BUCKETS, least: int = MICROS) -> Series:
+    """Return empty buckets over [since, until].
 
     Parameters
     ----------
     since, until : int
-        The span, microseconds UTC.
+        The span, microseconds UTC; both ends belong to it.
     most : int
         The most buckets.
     least : int
@@ -123,10 +130,10 @@ def series_over(since: int, until: int, *, most: int, least: int) -> Series:
 
     Examples
     --------
-    >>> series_over(0, 100, most=5, least=1)
-    Series(begin=0, width=21, counts=(0, 0, 0, 0, 0))
-    >>> series_over(0, 100, most=50, least=40).width
-    40
+    >>> series_over(0, 99, most=5, least=1)
+    Series(begin=0, width=20, counts=(0, 0, 0, 0, 0))
+    >>> series_over(0, 99, most=50, least=40).counts
+    (0, 0, 0)
     """
     span = max(until - since, 0) + 1
     width = max(-(-span // most), least)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from jobplaybook.detectors.change import rise, series_over
 from jobplaybook.detectors.findings import (
     Finding,
     first_ids,
@@ -37,7 +38,7 @@ def dead_letters_growing(situation: Situation) -> list[Finding]:
     if not grows and share < SHARE:
         return []
     types = Counter(job.job_type or "of unknown type" for job in dead).most_common(5)
-    since = dead[-recent].finished_at if grows else dead[0].finished_at
+    since = _growing_from(situation, recent) if grows else dead[0].finished_at
     return [
         Finding(
             code="dead-letters-growing",
@@ -77,6 +78,15 @@ def _recent(situation: Situation) -> tuple[int, float | None]:
     if past < RECENT_SECONDS:
         return recent, None
     return recent, (len(situation.dead) - recent) / past * RECENT_SECONDS
+
+
+def _growing_from(situation: Situation, recent: int) -> int:
+    """Return the first dead letter after the rate of them rose, or else of the last hour."""
+    times = [job.finished_at for job in situation.dead]
+    empty = series_over(situation.window_from, max(situation.flow_until, times[-1]))
+    rose = rise(empty.of((empty.index(at), 1) for at in times).counts)
+    begin = times[-recent] if rose is None else empty.time(rose.index)
+    return next(at for at in times if at >= begin)
 
 
 def _sentence(

@@ -55,7 +55,7 @@ def lease_expired(situation: Situation) -> list[Finding]:
                 "owners": owners,
                 "without_owner": sum(job.owner is None for job in expired),
                 "by_owner": [
-                    _owner_evidence(owner, expired, beats) for owner in _with_none(owners, expired)
+                    _owner_evidence(owner, jobs, beats) for owner, jobs in _by_owner(expired)
                 ],
                 "owners_alive": _alive(situation, owners),
                 "sweeper": situation.sweeper,
@@ -68,8 +68,13 @@ def lease_expired(situation: Situation) -> list[Finding]:
     ]
 
 
-def _with_none(owners: Sequence[str], jobs: Sequence[HeldJob]) -> list[str | None]:
-    return [*owners, *([None] if any(job.owner is None for job in jobs) else [])]
+def _by_owner(jobs: Sequence[HeldJob]) -> list[tuple[str | None, list[HeldJob]]]:
+    """Return the jobs by owner, owners in number order, those without one last."""
+    found: dict[str | None, list[HeldJob]] = {}
+    for job in jobs:
+        found.setdefault(job.owner, []).append(job)
+    named = in_order(owner for owner in found if owner is not None)
+    return [(owner, found[owner]) for owner in (*named, None) if owner in found]
 
 
 def _alive(situation: Situation, owners: Sequence[str]) -> list[str]:
@@ -155,9 +160,8 @@ def _expired_next(situation: Situation, owners: Sequence[str]) -> tuple[str, ...
 
 
 def _owner_evidence(
-    owner: str | None, expired: Sequence[HeldJob], beats: dict[str, int]
+    owner: str | None, own: Sequence[HeldJob], beats: dict[str, int]
 ) -> dict[str, object]:
-    own = [job for job in expired if job.owner == owner]
     return {
         "owner": owner,
         "jobs": len(own),
@@ -171,10 +175,11 @@ def _first_end(jobs: Sequence[HeldJob]) -> int:
 
 
 def _beats(situation: Situation, owners: Sequence[str]) -> dict[str, int]:
+    asked = set(owners)
     return {
         worker.owner: worker.heartbeat_at
         for worker in situation.workers
-        if worker.owner in owners and worker.heartbeat_at is not None
+        if worker.owner in asked and worker.heartbeat_at is not None
     }
 
 
@@ -239,10 +244,7 @@ def phantom_running(situation: Situation) -> list[Finding]:
             evidence={
                 "owners": owners,
                 "without_owner": sum(job.owner is None for job in jobs),
-                "by_owner": [
-                    {"owner": owner, "jobs": sum(job.owner == owner for job in jobs)}
-                    for owner in _with_none(owners, jobs)
-                ],
+                "by_owner": [{"owner": owner, "jobs": len(own)} for owner, own in _by_owner(jobs)],
                 "doubts": dict(Counter(_doubt(job, workers) for job in jobs)),
                 "reasons": sorted({limit for _, limit in found}),
             },

@@ -1,4 +1,4 @@
-"""What the detectors see beside queues and leases: clocks, retries, classes, the database itself."""
+"""What the detectors see beside queues and leases: clocks, retries, classes, the database."""
 
 from __future__ import annotations
 
@@ -73,6 +73,8 @@ class Vitals:
         Age of the oldest open transaction; None where this role may not see it.
     oldest_snapshot_transactions : float or None
         How many transactions ago the oldest snapshot that is still held was taken.
+    oldest_snapshot_seconds : float or None
+        Age of the transaction that holds that one; None where it was not told apart.
     claims_between : int or None
         Claims between the first and the last sample; None with one sample.
     """
@@ -81,13 +83,20 @@ class Vitals:
     first_at: int
     oldest_transaction_seconds: float | None = None
     oldest_snapshot_transactions: float | None = None
+    oldest_snapshot_seconds: float | None = None
     claims_between: int | None = None
     tables: tuple[TableVitals, ...] = ()
 
     @property
-    def transaction_from(self) -> int | None:
-        """When the oldest open transaction began."""
-        age = self.oldest_transaction_seconds
+    def holder_seconds(self) -> float | None:
+        """Age of the transaction that holds the oldest snapshot, as far as they were told apart."""
+        told = self.oldest_snapshot_seconds
+        return self.oldest_transaction_seconds if told is None else told
+
+    @property
+    def held_from(self) -> int | None:
+        """When the transaction that holds the oldest snapshot began."""
+        age = self.holder_seconds
         return None if age is None else self.taken_at - int(age * MICROS)
 
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from jobplaybook.detectors.signs import (
+    ClassLoad,
+    Disorder,
+    Disordered,
+    RetryClass,
+    Vitals,
+    WaitingClass,
+    Waking,
+)
 from jobplaybook.model import Quality, worst
 from jobplaybook.units import MICROS
 
@@ -158,6 +167,14 @@ class Situation:
         Who takes expired leases back; None: nobody.
     possible_sweepers : tuple of str
         The user's own periodic tasks whose names suggest that they do.
+    clock_at : int or None
+        The database's own clock when heartbeats were read; None where a moment was given for it.
+    vitals : Vitals or None
+        The database's vital signs, where they were taken.
+    peak_claims : Mapping
+        By queue, the most claims in one minute of the window; only where `wakings` are many.
+    waiting_classes, loads : tuple
+        What waits by class; only of queues whose oldest job is no longer young.
     """
 
     system: str
@@ -182,6 +199,15 @@ class Situation:
     sweeper: str | None = None
     possible_sweepers: tuple[str, ...] = ()
     source_schema: str = ""
+    clock_at: int | None = None
+    vitals: Vitals | None = None
+    disorders: tuple[Disorder, ...] = ()
+    disordered: Disordered = field(default_factory=Disordered)
+    retrying: tuple[RetryClass, ...] = ()
+    wakings: tuple[Waking, ...] = ()
+    peak_claims: Mapping[str | None, int] = field(default_factory=dict)
+    waiting_classes: tuple[WaitingClass, ...] = ()
+    loads: tuple[ClassLoad, ...] = ()
 
     @property
     def judged_later(self) -> bool:

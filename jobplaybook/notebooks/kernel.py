@@ -15,7 +15,7 @@ from jobplaybook.units import duration_text
 
 Ending = tuple[Status, str]
 _START_SECONDS = 60
-_NO_KERNEL: Ending = ("killed", "the kernel did not start: try `python -m ipykernel --version`")
+NO_KERNEL: Ending = ("killed", "the kernel did not start: try `python -m ipykernel --version`")
 _MARKER = "papermill-error-cell-tag"
 """papermill puts cells with this tag around an error; they come off, and a banner says more."""
 
@@ -85,7 +85,7 @@ def run_cells(
     except RuntimeError as error:
         if begun or "kernel" not in str(error).lower():
             raise
-        return _notebook(draft.read_text(encoding="utf-8")), _NO_KERNEL
+        return _notebook(draft.read_text(encoding="utf-8")), NO_KERNEL
     ran = _notebook(draft.read_text(encoding="utf-8"))
     ran.cells = [cell for cell in ran.cells if _MARKER not in cell.metadata.get("tags", ())]
     last = begun[-1] if begun else 0

@@ -17,7 +17,7 @@ from typing import Any
 from jobplaybook.bundled import bundled_path
 from jobplaybook.errors import InputError
 from jobplaybook.snapshot.options import CaptureOptions
-from jobplaybook.units import parse_duration, parse_time, shown
+from jobplaybook.units import MICROS, parse_duration, parse_time, shown
 
 _PARAMETERS = "parameters"
 INJECTED, BANNER = "injected-parameters", "run-status"
@@ -35,20 +35,42 @@ class Plan:
     defaults: Mapping[str, Any]
     values: Mapping[str, Any]
     output: Path
+    result: Path
     html: Path | None
 
-    @property
-    def result(self) -> Path:
-        """Where the result goes: beside the notebook."""
-        return self.output.with_suffix(".result.json")
+    def to_json(self) -> dict[str, Any]:
+        """Return what another process makes the same plan of."""
+        places = {"output": str(self.output), "result": str(self.result)}
+        html = None if self.html is None else str(self.html)
+        return {name: getattr(self, name) for name in self.__slots__} | places | {"html": html}
 
-    def window(self, options: CaptureOptions) -> CaptureOptions:
-        """Return a capture's options for what the notebook is asked to look at."""
-        since, now = self.values.get("since"), self.values.get("now")
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Plan:
+        """Return the plan that `to_json` gave."""
+        places = {name: Path(given[name]) for name in ("output", "result")}
+        html = None if given["html"] is None else Path(given["html"])
+        return cls(**{**given, **places, "html": html})
+
+    def window(self, options: CaptureOptions, *, now: int) -> CaptureOptions:
+        """Return a capture's options for what the notebook is asked to look at.
+
+        Parameters
+        ----------
+        options : CaptureOptions
+            As they were given.
+        now : int
+            The present, microseconds UTC: a window that ends before it needs a longer capture,
+            and the time before that window is compared with it.
+        """
+        since, end, until = (self.values.get(name) for name in ("since", "now", "until"))
         if isinstance(since, str):
             options = replace(options, since_seconds=parse_duration(since))
-        if isinstance(now, str):
-            options = replace(options, now=parse_time(now))
+        if isinstance(end, str):
+            options = replace(options, now=parse_time(end))
+        if isinstance(until, str):
+            passed = ((options.now or now) - parse_time(until)) / MICROS
+            seconds = 2 * options.since_seconds + max(passed, 0.0)
+            options = replace(options, since_seconds=seconds)
         return options
 
 
@@ -58,8 +80,19 @@ def plan_run(
     parameters: Mapping[str, Any],
     output: str | Path,
     html: str | Path | None = None,
+    result: str | Path | None = None,
 ) -> Plan:
     """Check everything that can be checked before a run.
+
+    Parameters
+    ----------
+    name : str or Path
+        The notebook: a bundled one by its name or number, or a file.
+    parameters : Mapping
+        Values of its parameters.
+    output, html, result : str or Path
+        Where the executed notebook, the report and the result go; the result by default beside
+        the notebook, as ``OUT.result.json``.
 
     Raises
     ------
@@ -70,19 +103,59 @@ def plan_run(
     path = notebook_path(name)
     notebook = _read(path)
     defaults = _defaults(notebook, path)
+    _check_writable(Path(output), ".ipynb")
     plan = Plan(
         name=path.stem,
         notebook=notebook,
         defaults=defaults,
         values={key: _value(key, value, defaults) for key, value in parameters.items()},
         output=Path(output),
+        result=Path(output).with_suffix(".result.json") if result is None else Path(result),
         html=None if html is None else Path(html),
     )
-    _check_writable(plan.output, ".ipynb")
     _check_writable(plan.result, ".json")
     if plan.html is not None:
         _check_writable(plan.html, ".html")
     return plan
+
+
+def plan_all(
+    folder: Path, *, parameters: Mapping[str, Any], names: Sequence[str | Path] | None = None
+) -> list[Plan]:
+    """Check everything that can be checked before a run of several notebooks.
+
+    Parameters
+    ----------
+    folder : Path
+        Where all that they leave goes, each under its own name.
+    parameters : Mapping
+        Each notebook gets those that it has.
+    names : sequence of str or Path, optional
+        The notebooks; by default all that are bundled.
+
+    Raises
+    ------
+    InputError
+        As `plan_run`; a parameter is unknown if no notebook has it.
+    """
+    bundled = sorted(bundled_path("notebooks").glob("*.ipynb"))
+    paths = bundled if names is None else [notebook_path(name) for name in names]
+    known = {path: _defaults(_read(path), path) for path in paths}
+    for path in paths:
+        if [other.stem for other in paths].count(path.stem) > 1:
+            raise InputError(f"two notebooks are called {shown(path.stem)}: run them apart")
+    if strange := parameters.keys() - {name for defaults in known.values() for name in defaults}:
+        name, others = min(strange), sorted({n for d in known.values() for n in d} - {"source"})
+        raise InputError(f"no notebook has a parameter {shown(name)}: {_nearest(name, others)}")
+    return [
+        plan_run(
+            path,
+            parameters={name: value for name, value in parameters.items() if name in defaults},
+            output=folder / path.name,
+            html=folder / f"{path.stem}.html",
+        )
+        for path, defaults in known.items()
+    ]
 
 
 def notebook_path(name: str | Path) -> Path:

@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from jobplaybook.clock import Clock
-from jobplaybook.connect import resolve
 from jobplaybook.errors import InputError
-from jobplaybook.notebooks.kernel import Ending, run_cells
+from jobplaybook.notebooks.kernel import NO_KERNEL, Ending, run_cells
 from jobplaybook.notebooks.plan import BANNER, INJECTED, Plan
 from jobplaybook.notebooks.result import RunResult
+from jobplaybook.notebooks.subject import Subject
 from jobplaybook.report import readable, report_html
-from jobplaybook.snapshot.file import Snapshot
-from jobplaybook.units import iso, plain, shown
+from jobplaybook.units import plain, shown
 
 _PACKAGES = ("ipykernel", "matplotlib", "pandas", "papermill", "sqlalchemy")
 _PASSWORDS = (
@@ -33,10 +32,8 @@ Clean = Callable[[str], str]
 
 def execute(
     plan: Plan,
-    snapshot: Snapshot,
+    subject: Subject,
     *,
-    source: str | Snapshot,
-    kept: bool,
     cell_seconds: float,
     clock: Clock,
     tool_version: str,
@@ -47,12 +44,8 @@ def execute(
     ----------
     plan : Plan
         From `jobplaybook.notebooks.plan_run`.
-    snapshot : Snapshot
+    subject : Subject
         What the notebook reads.
-    source : str or Snapshot
-        The SOURCE it was read from: a live one is hidden from the notebook.
-    kept : bool
-        Whether the snapshot of a live source stays.
     cell_seconds : float
         A cell that runs longer ends the run.
     clock : Clock
@@ -61,24 +54,41 @@ def execute(
         Our own version, for the record.
     """
     begun = clock.monotonic()
-    read = "sample" if source == "sample" else str(snapshot.path.absolute())
-    live = isinstance(source, str) and resolve(source).kind != "snapshot"
-    given = {"source": read, **plan.values}
+    given = {"source": subject.source, **plan.values}
     # A value that is the default already needs no cell of its own.
     injected = {name: value for name, value in given.items() if value != plan.defaults[name]}
-    with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
-        ran, ending = run_cells(
-            plan.notebook,
-            injected=injected,
-            folder=Path(folder),
-            cell_seconds=cell_seconds,
-            hidden=[str(source).removeprefix("env:")] if live else (),
-        )
+    # Ports of kernels that start at the same moment may collide: one more try costs little.
+    for _ in range(2):
+        with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
+            ran, ending = run_cells(
+                plan.notebook,
+                injected=injected,
+                folder=Path(folder),
+                cell_seconds=cell_seconds,
+                hidden=subject.hidden,
+            )
+        if ending != NO_KERNEL:
+            break
+    notebook = json.loads(json.dumps(ran))
+    seconds = clock.monotonic() - begun
+    return conclude(plan, subject, notebook, ending, seconds=seconds, tool_version=tool_version)
+
+
+def conclude(
+    plan: Plan,
+    subject: Subject,
+    ran: Mapping[str, Any],
+    ending: Ending,
+    *,
+    seconds: float,
+    tool_version: str,
+) -> RunResult:
+    """Clean what came of a run, and write it whole or not at all."""
     # The file of a capture that is not kept is gone by now: what it stands for is written.
-    clean = _cleaner({read: snapshot.label} if live and not kept else {})
+    clean = _cleaner({subject.source: subject.label} if subject.is_passing else {})
     ending = (ending[0], plain(" ".join(clean(ending[1]).split()))[:400])
-    notebook = _cleaned(json.loads(json.dumps(ran)), ending, clean)
-    document = _document(plan, snapshot, notebook, ending)
+    notebook = _cleaned(ran, ending, clean)
+    document = _document(plan, subject, notebook, ending)
     document["versions"] = {"jobplaybook": tool_version, **_versions()}
     _write_all(plan, notebook, document)
     return RunResult(
@@ -87,9 +97,9 @@ def execute(
         output=plan.output,
         result=plan.result,
         html=plan.html,
-        seconds=clock.monotonic() - begun,
+        seconds=seconds,
         document=document,
-        warnings=snapshot.notes,
+        warnings=subject.notes,
     )
 
 
@@ -107,7 +117,7 @@ def _cleaner(instead: Mapping[str, str]) -> Clean:
     return clean
 
 
-def _cleaned(notebook: dict[str, Any], ending: Ending, clean: Clean) -> dict[str, Any]:
+def _cleaned(notebook: Mapping[str, Any], ending: Ending, clean: Clean) -> dict[str, Any]:
     """Take out what differs from run to run or names this machine; put the banner on top."""
     cells = []
     for cell in notebook["cells"]:
@@ -152,9 +162,9 @@ def _banner(ending: Ending) -> dict[str, Any]:
 
 
 def _document(
-    plan: Plan, snapshot: Snapshot, notebook: dict[str, Any], ending: Ending
+    plan: Plan, subject: Subject, notebook: dict[str, Any], ending: Ending
 ) -> dict[str, Any]:
-    label = plain(snapshot.label)
+    label = plain(subject.label)
     return {
         "notebook": plan.name,
         "status": ending[0],
@@ -162,9 +172,9 @@ def _document(
         "source": label,
         "parameters": {**plan.defaults, **plan.values, "source": label},
         "snapshot": {
-            "system": plain(snapshot.system),
-            "captured_at": iso(snapshot.captured_at),
-            "content_sha256": snapshot.meta["content_sha256"],
+            "system": plain(subject.system),
+            "captured_at": subject.captured_at,
+            "content_sha256": subject.content_sha256,
         },
         "result": _last_result(notebook["cells"]) if ending[0] == "completed" else None,
     }
@@ -191,8 +201,7 @@ def _write_all(plan: Plan, notebook: dict[str, Any], document: dict[str, Any]) -
     ]
     if plan.html is not None:
         made.append((plan.html, report_html(notebook["cells"], document)))
-    for path, text in made:
-        _write(path, text + "\n")
+    _write_whole({path: text + "\n" for path, text in made})
 
 
 def _as_file(notebook: dict[str, Any]) -> str:
@@ -203,16 +212,20 @@ def _as_file(notebook: dict[str, Any]) -> str:
     return str(writes(node)).rstrip("\n")  # type: ignore[no-untyped-call]
 
 
-def _write(path: Path, text: str) -> None:
-    """Write a file whole or not at all."""
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+def _write_whole(texts: Mapping[Path, str]) -> None:
+    """Write files whole or not at all: none is put in place before all of them are written."""
+    drafts = {path: path.with_name(f".{path.name}.{secrets.token_hex(4)}") for path in texts}
+    path = next(iter(texts))
     try:
-        # a lone surrogate in a job's text must not cost the whole report
-        draft.write_bytes(text.encode("utf-8", errors="replace"))
-        os.replace(draft, path)
+        for path, text in texts.items():
+            # a lone surrogate in a job's text must not cost the whole report
+            drafts[path].write_bytes(text.encode("utf-8", errors="replace"))
+        for path, draft in drafts.items():
+            os.replace(draft, path)
     except OSError as error:
         raise InputError(
             f"expected to write {shown(str(path), 200)}, the file system refused: {error.strerror}"
         ) from None
     finally:
-        draft.unlink(missing_ok=True)
+        for draft in drafts.values():
+            draft.unlink(missing_ok=True)

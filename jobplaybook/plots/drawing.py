@@ -168,6 +168,7 @@ def time_axis(
     *,
     more: str = "",
     low: bool = False,
+    event_height: float = 0.62,
 ) -> None:
     """Set up the panels' common time axis: UTC, the incident shaded, events marked.
 
@@ -177,6 +178,8 @@ def time_axis(
         What is said beside the axis' name.
     low : bool
         Whether the incident's name stands at the foot of the panel, where lines climb.
+    event_height : float
+        Where the events' names stand in the panel, from 0 to 1.
     """
     ticks = _ticks(times)
     shape = "%H:%M:%S" if any(tick % (60 * MICROS) for tick in ticks) else "%H:%M"
@@ -193,7 +196,7 @@ def time_axis(
         _mark(panel, days(at for at, _ in seen))
     _name_incident(panels[0], times, answer, low)
     for at, name in seen:
-        _note(panels[0], days([at])[0], label(name), QUIET, height=0.62)
+        _note(panels[0], days([at])[0], label(name), QUIET, height=event_height)
 
 
 def _ticks(times: Sequence[int]) -> list[int]:

@@ -42,7 +42,13 @@ _NO_WAIT_SECONDS = 1.0
 Ages = dict[str | None, list[float]]
 
 
-def flow(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
+def flow(
+    frame: pd.DataFrame,
+    answer: Triage,
+    *,
+    unfinished: int | None = None,
+    events: Sequence[Event] = (),
+) -> Picture:
     """Return the picture of cumulative arrivals and endings, and of the gap between them.
 
     Parameters
@@ -51,6 +57,8 @@ def flow(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -
         Of schema `jobplaybook.frames.FLOW`.
     answer : Triage
         The verdict; its time is shaded.
+    unfinished : int, optional
+        Jobs not ended where the frame ends; by default all that the verdict counted.
     events : sequence of (int, str)
         Moments to be marked, microseconds UTC, with their names.
 
@@ -63,7 +71,8 @@ def flow(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -
     times = [to_micros(at.to_pydatetime()) for at in counted.index]
     came = list(accumulate(map(int, counted["arrivals"])))
     ended = list(accumulate(map(int, counted[["completions", "dead", "cancelled"]].sum(axis=1))))
-    unfinished = sum(answer.situation.counts.get(status, 0) for status in UNFINISHED)
+    if unfinished is None:
+        unfinished = sum(answer.situation.counts.get(status, 0) for status in UNFINISHED)
     total_in, total_out = (series[-1] if series else 0 for series in (came, ended))
     before = max(unfinished - total_in + total_out, 0)
     later = [(total_in - a) - (total_out - b) for a, b in zip(came, ended, strict=True)]

@@ -91,11 +91,11 @@ def disorders(tolerance: int, *, clock: bool = True) -> sa.Select[Any]:
 def disordered(tolerance: int, *, clock: bool = True) -> sa.Select[Any]:
     """Return how many different jobs, tenants and types these rows belong to; one row."""
     odd = _odd(tolerance, clock).c
-    return sa.select(
-        sa.func.count(sa.distinct(odd.job_id)).label("jobs"),
-        sa.func.count(sa.distinct(odd.tenant_id)).label("tenants"),
-        sa.func.count(sa.distinct(odd.job_type)).label("types"),
-    )
+    whom = {"jobs": odd.job_id, "tenants": odd.tenant_id, "types": odd.job_type}
+    counts: list[ColumnElement[Any]] = [
+        sa.func.count(sa.distinct(of)).label(name) for name, of in whom.items()
+    ]
+    return sa.select(*counts)
 
 
 def examples(tolerance: int, *, limit: int, clock: bool = True) -> sa.Select[Any]:

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook.dialects import bytewise, micros, words
-from jobplaybook.model import Status
+from jobplaybook.model import UNFINISHED, Status
 from jobplaybook.tables import attempts, jobs
 
 _job, _attempt = jobs.c, attempts.c
@@ -142,4 +142,22 @@ def sojourns(since: int, until: int) -> sa.Select[Any]:
             sa.or_(_job.finished_at.is_(None), finished >= since),
         )
         .order_by(created, bytewise(_job.id))
+    )
+
+
+def unfinished(until: int) -> sa.Select[Any]:
+    """Return per queue the jobs that were not ended at ``until``: queue, count.
+
+    Counted by status, so that jobs of unknown times are among them; those that came later or
+    ended before are not.
+    """
+    created, finished = micros(_job.created_at), micros(_job.finished_at)
+    return (
+        sa.select(_job.queue, sa.func.count().label("count"))
+        .where(
+            sa.or_(_job.status.in_(words(*UNFINISHED)), finished > until),
+            sa.or_(created.is_(None), created <= until),
+        )
+        .group_by(_job.queue)
+        .order_by(bytewise(_job.queue).nulls_first())
     )

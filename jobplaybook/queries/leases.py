@@ -73,7 +73,9 @@ def beats() -> sa.Select[Any]:
 
 
 def run_times(job_type: str | None = None) -> sa.Select[Any]:
-    """Return how long finished attempts ran, in microseconds, shortest first.
+    """Return how long attempts ran that came to their own end, microseconds, shortest first.
+
+    One that lost its lease, or was perhaps rescued, tells how long nobody noticed.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def run_times(job_type: str | None = None) -> sa.Select[Any]:
     query = (
         sa.select(ran.label("ran"))
         .select_from(attempts.join(jobs, _job.id == attempt.job_id))
-        .where(ran >= 0, attempt.outcome.not_in(words(Outcome.RUNNING, Outcome.EXPIRED)))
+        .where(ran >= 0, attempt.outcome.in_(words(Outcome.SUCCEEDED, Outcome.FAILED)))
         .order_by(ran)
     )
     return query if job_type is None else query.where(_job.job_type == job_type)

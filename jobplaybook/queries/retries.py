@@ -24,11 +24,11 @@ def retried(since: int, until: int, *, quick: int) -> sa.Select[Any]:
     ``quick`` counts those that started less than ``quick`` microseconds after the attempt before
     them had ended.
     """
-    before = attempts.alias("before")
-    pause = _started - micros(before.c.ended_at)
+    earlier = attempts.alias("earlier")
+    pause = _started - micros(earlier.c.ended_at)
     joined = attempts.join(jobs, _job.id == _attempt.job_id).outerjoin(
-        before,
-        sa.and_(before.c.job_id == _attempt.job_id, before.c.attempt == _attempt.attempt - 1),
+        earlier,
+        sa.and_(earlier.c.job_id == _attempt.job_id, earlier.c.attempt == _attempt.attempt - 1),
     )
     return (
         sa.select(

@@ -59,9 +59,10 @@ class SnapshotWriter:
         self._draft = target.with_name(stem + ".draft")
         self._whole = target.with_name(stem + ".whole")
         try:
+            _make_private(self._draft)
             self._sqlite = create_sqlite(self._draft)
             self._create()
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             self.abandon()
             raise InputError(
                 f"expected to write {shown(str(target), 200)}, the file system refused: "
@@ -104,13 +105,16 @@ class SnapshotWriter:
 
     def finish(self, meta: Mapping[str, str]) -> str:
         """Write ``meta``, put the file in place and return the SHA-256 of its content."""
-        rows = [*meta.items(), (_HASH_KEY.decode(), _BLANK.decode())]
+        # What stands in for the hash is random: no text of a job can be mistaken for it.
+        blank = secrets.token_hex(32)
+        rows = [*meta.items(), (_HASH_KEY.decode(), blank)]
         self.insert("meta", ("key", "value"), rows)
         try:
             self._sqlite.execute("COMMIT")
+            _make_private(self._whole)
             self._sqlite.execute("VACUUM INTO ?", (str(self._whole),))
             self._sqlite.close()
-            digest = _seal(self._whole)
+            digest = _seal(self._whole, blank.encode())
             os.replace(self._whole, self.target)
         except sqlite3.Error as error:
             raise InputError(f"cannot write the snapshot: {_name(error)}") from None
@@ -128,6 +132,11 @@ class SnapshotWriter:
             path.unlink(missing_ok=True)
 
 
+def _make_private(path: Path) -> None:
+    """Make an empty file that only its owner may read: it will hold what is in the queue."""
+    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
 @cache
 def _insert(table: str, columns: tuple[str, ...], rows: int) -> str:
     marks = "(" + ", ".join("?" * len(columns)) + ")"
@@ -135,8 +144,9 @@ def _insert(table: str, columns: tuple[str, ...], rows: int) -> str:
     return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608
 
 
-def _name(error: sqlite3.Error) -> str:
-    return getattr(error, "sqlite_errorname", None) or type(error).__name__
+def _name(error: sqlite3.Error | OSError) -> str:
+    said = error.strerror if isinstance(error, OSError) else error.sqlite_errorname
+    return said or type(error).__name__
 
 
 @contextmanager
@@ -172,13 +182,13 @@ def _check_replaceable(target: Path) -> None:
         )
 
 
-def _seal(path: Path) -> str:
+def _seal(path: Path, blank: bytes) -> str:
     """Blank the library version, put the content's hash in its place, make it durable."""
     with path.open("r+b") as file:
         file.seek(96)
         file.write(b"\0\0\0\0")
         file.flush()
-        digest, place = _digest(file.fileno(), _BLANK)
+        digest, place = _digest(file.fileno(), blank)
         file.seek(place)
         file.write(digest.encode())
         file.flush()
@@ -210,6 +220,7 @@ class Snapshot:
     engine: sa.Engine = field(repr=False)
     notes: tuple[str, ...] = ()
     redactor: Redactor | None = field(default=None, repr=False)
+    lease_seconds: float | None = None
 
     @property
     def system(self) -> str:

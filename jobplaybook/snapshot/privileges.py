@@ -1,11 +1,12 @@
-"""What the role of a capture may do: reading is enough, and more is said or refused."""
+"""Whom a capture reads as, and where: more rights than to read are said, and so is a standby."""
 
 from __future__ import annotations
 
 from jobplaybook.connect import Reader
-from jobplaybook.dialects import SUPERUSER
+from jobplaybook.dialects import REPLAY_LAG, SUPERUSER
 from jobplaybook.errors import UnsafeAction
 from jobplaybook.sources.base import Detected
+from jobplaybook.units import duration_text
 
 
 def role_warnings(reader: Reader, found: Detected, *, refuse: bool) -> list[str]:
@@ -27,3 +28,14 @@ def role_warnings(reader: Reader, found: Detected, *, refuse: bool) -> list[str]
             "use a role with SELECT on the queue's tables"
         )
     return [f"the role {what}: a role with SELECT alone is enough and safer"]
+
+
+def standby_warnings(reader: Reader) -> list[str]:
+    """Return a warning where the database is a standby: it shows a moment that has passed."""
+    lag = reader.scalar(REPLAY_LAG) if reader.dialect == "postgresql" else None
+    if lag is None:
+        return []
+    return [
+        f"read from a standby, {duration_text(float(lag))} behind its primary: everything is as of "
+        "the last transaction that it replayed"
+    ]

@@ -35,6 +35,8 @@ class Redactor:
     ----------
     key : bytes or None
         The secret; None keeps the text.
+    new_file : Path, optional
+        Where a key that is new still has to be kept.
 
     Examples
     --------
@@ -44,10 +46,17 @@ class Redactor:
     'tenant-1'
     """
 
-    def __init__(self, key: bytes | None) -> None:
+    def __init__(self, key: bytes | None, *, new_file: Path | None = None) -> None:
+        self._new_file = new_file
         self._key = key
         self._known: dict[str, str] = {}
         self._keyed = None if key is None else hmac.new(key, digestmod="sha256")
+
+    def keep(self) -> None:
+        """Write a new key to its file; called when there is something to read with it."""
+        if self._new_file is not None and self._key is not None:
+            keep_key(self._new_file, self._key)
+            self._new_file = None
 
     @property
     def key_id(self) -> str:

@@ -140,6 +140,8 @@ class Statements:
         The immutable key that grows with time: newest first is its descending order.
     by_job : Mapping
         Canonical table to its columns for the jobs in the list bind ``ids``: attempts and more.
+    needs : tuple of (str, str)
+        Tables and the columns an index of theirs has to start with, or chunks scan them.
     small : Mapping
         Whole tables that are small by nature: workers, windows, queues and the like.
     """
@@ -152,6 +154,7 @@ class Statements:
     history: sa.Select[Any]
     history_key: tuple[ColumnElement[Any], ...]
     by_job: Mapping[str, sa.Select[Any]]
+    needs: tuple[tuple[str, str], ...] = ()
     small: Mapping[str, sa.Select[Any]] = field(default_factory=dict)
     indexed: ColumnElement[bool] | None = None
 

@@ -89,6 +89,11 @@ class Contract(Source):
             history=_history(),
             history_key=(job.finished_at, job.id),
             by_job={table.name: _of_jobs(table) for table in by_job if table in has},
+            needs=(
+                ("jobs", "id"),
+                ("jobs", "finished_at"),
+                *((table.name, "job_id") for table in by_job if table in has),
+            ),
             small={table.name: _whole(table) for table in small if table in has},
         )
 

@@ -139,6 +139,11 @@ class Procrastinate(Source):
             history=_history(ends),
             history_key=(ends.id,),
             by_job={"attempts": _attempts(tables)},
+            needs=(
+                ("procrastinate_jobs", "id"),
+                ("procrastinate_events", "id"),
+                ("procrastinate_events", "job_id"),
+            ),
             small=_small(tables, lease),
         )
 
@@ -152,18 +157,24 @@ class Procrastinate(Source):
 
     def advice(self, owner_jobs: Mapping[str, Sequence[str]], schema: str) -> str | None:
         """Return procrastinate's own statement that requeues the jobs of dead workers."""
-        ids = [int(job) for jobs in owner_jobs.values() for job in jobs if job.isdecimal()]
-        owners = ", ".join(str(int(owner)) for owner in owner_jobs if owner.isdecimal())
+        ids = [int(job) for jobs in owner_jobs.values() for job in jobs if _is_number(job)]
+        owners = ", ".join(str(int(owner)) for owner in owner_jobs if _is_number(owner))
         if not ids or not owners:
             return None
-        prefix = "" if schema == "public" else '"' + schema.replace('"', '""') + '".'
+        # The library's functions find its types and tables by the search path alone.
+        quoted = '"' + schema.replace('"', '""') + '"'
+        first = "" if schema == "public" else f"SET search_path TO {quoted}; "
         # Printed for a person; every value in it is a number that was read as one.
         return (
-            f"SELECT {prefix}procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL)"  # noqa: S608
-            f" FROM {prefix}procrastinate_jobs"
+            f"{first}SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL)"  # noqa: S608
+            f" FROM procrastinate_jobs"
             f" WHERE status = 'doing' AND worker_id IN ({owners})"
             f" AND id IN ({', '.join(map(str, sorted(ids)))});"
         )
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) < 20
 
 
 class _Tables:

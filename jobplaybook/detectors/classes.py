@@ -1,0 +1,283 @@
+"""Classes of jobs: one that floods a queue, and those that wait while others are taken."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jobplaybook.detectors.change import Rise, rise
+from jobplaybook.detectors.findings import (
+    BlastRadius,
+    Finding,
+    rate_text,
+    short,
+    when_text,
+)
+from jobplaybook.detectors.flow import (
+    NORMAL_FACTOR,
+    is_backlog,
+    is_stalled,
+    queue_name,
+)
+from jobplaybook.detectors.harm import harm_by_queue
+from jobplaybook.detectors.signs import ClassLoad, WaitingClass
+from jobplaybook.detectors.situation import QueueState, Situation
+from jobplaybook.model import Layer, Severity
+from jobplaybook.units import MICROS, count_text, duration_text, iso
+
+FLOOD_JOBS = 100
+"""Fewer jobs than this are no flood."""
+FLOOD_SHARE = 0.5
+"""The share of a queue's backlog that is most of it."""
+FLOOD_FACTOR = 3.0
+"""How many times its usual rate makes a class a flood."""
+FLOOD_PART = 0.9
+"""The share of a class's waiting jobs that came with the rise which explains them."""
+FLOOD_PAST = 20
+"""Fewer jobs of a class than this that no longer wait do not tell what is usual for it."""
+TOP_CLASSES = 5
+"""So many classes are named."""
+
+STARVED_SECONDS = 300.0
+"""How long a class must have waited to be called starved."""
+OVERTAKEN = 10
+"""So many younger claims passed it by that it is no accident."""
+
+
+Queues = Mapping[str | None, QueueState]
+_NOTE = Severity.NOTE
+
+
+def queues_by_name(situation: Situation) -> Queues:
+    """Return the queues by their names."""
+    return {queue.queue: queue for queue in situation.queues}
+
+
+# Floods
+
+
+def class_flood(situation: Situation) -> list[Finding]:
+    """Find one type or tenant that rose far above its usual rate and makes most of a backlog."""
+    states = queues_by_name(situation)
+    by_queue: dict[str | None, list[ClassLoad]] = defaultdict(list)
+    for load in situation.loads:
+        state = states.get(load.queue)
+        if state is not None and is_flood(situation, state, load):
+            by_queue[load.queue].append(load)
+    harmed = harm_by_queue(situation) if by_queue else {}
+    found = [
+        _flood(situation, states[queue], floods, harmed.get(queue, _NOTE))
+        for queue, floods in by_queue.items()
+    ]
+    return sorted(found, key=lambda finding: -finding.count)
+
+
+def is_most(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
+    """Whether a class makes most of a queue's backlog that is older than normal.
+
+    A queue that stands still would do so with less in it too: nothing floods it.
+    """
+    return (
+        load.due >= max(FLOOD_JOBS, FLOOD_SHARE * queue.backlog)
+        and is_backlog(situation, queue)
+        and not is_stalled(situation, queue)
+    )
+
+
+def is_flood(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
+    """Whether a class makes most of a queue's backlog, and came far faster than is usual for it.
+
+    Where it has no past to tell what is usual, it is one if others wait beside it.
+    """
+    if not is_most(situation, queue, load):
+        return False
+    rose = rise(load.became_due.counts)
+    if rose is None:
+        return not _has_past(load) and load.due < queue.backlog
+    came_with_it = sum(load.still_due.counts[rose.index :])
+    return rose.after >= FLOOD_FACTOR * rose.before and came_with_it >= FLOOD_PART * load.due
+
+
+def _has_past(load: ClassLoad) -> bool:
+    return sum(load.became_due.counts) - sum(load.still_due.counts) >= FLOOD_PAST
+
+
+def _flood(
+    situation: Situation, state: QueueState, floods: Sequence[ClassLoad], severity: Severity
+) -> Finding:
+    load = max(floods, key=lambda flood: (flood.due, flood.by == "type"))
+    rose = rise(load.became_due.counts)
+    return Finding(
+        code="class-flood",
+        severity=severity,
+        layer=Layer.WAITING,
+        sure=rose is not None,
+        since=state.oldest_at if rose is None else load.became_due.time(rose.index),
+        count=load.due,
+        radius=BlastRadius(
+            jobs=state.backlog,
+            tenants=state.tenants if situation.knows_tenants else None,
+            types=state.types or None,
+        ),
+        sentence=_flood_sentence(state, floods, load, rose),
+        evidence={
+            "queue": state.queue,
+            "due": state.backlog,
+            "class": {"by": load.by, "name": load.name, "due": load.due},
+            "came_due_rate": None if rose is None else rose.after / _bucket_seconds(load),
+            "usual_rate": None if rose is None else rose.before / _bucket_seconds(load),
+            "top": _top(situation, state.queue),
+        },
+        next=(
+            f"Hold back or limit this {load.by} alone: the others then wait no longer.",
+            "Ask whose it is and whether all of it is still wanted.",
+        ),
+    )
+
+
+def _bucket_seconds(load: ClassLoad) -> float:
+    return load.became_due.width / MICROS
+
+
+def _top(situation: Situation, queue: str | None) -> list[dict[str, Any]]:
+    loads = [load for load in situation.loads if load.queue == queue]
+    ordered = sorted(loads, key=lambda load: (load.by, -load.due, load.name))
+    return [{"by": load.by, "name": load.name, "due": load.due} for load in ordered]
+
+
+def _flood_sentence(
+    state: QueueState, floods: Sequence[ClassLoad], load: ClassLoad, rose: Rise | None
+) -> str:
+    total = max(state.backlog, 1)
+    said = " and ".join(
+        f"{flood.due:,} ({flood.due / total:.0%}) are of {flood.by} {short(flood.name)}"
+        for flood in sorted(floods, key=lambda flood: -flood.due)
+    )
+    rest = max(state.backlog - load.due, 0)
+    behind = f"; {count_text(rest)} of others wait among them" if rest else ""
+    return (
+        f"Of {count_text(state.backlog, 'job')} that wait in queue {queue_name(state.queue)}, "
+        f"{said}: {_rates_text(load, rose)}{behind}."
+    )
+
+
+def _rates_text(load: ClassLoad, rose: Rise | None) -> str:
+    if rose is None:
+        return "what is usual for it is not known"
+    after, before = (rate / _bucket_seconds(load) for rate in (rose.after, rose.before))
+    return f"{rate_text(after)} came due where {rate_text(before)} is usual"
+
+
+# Starvation
+
+
+def starvation(situation: Situation) -> list[Finding]:
+    """Find classes of a queue that wait while jobs that were due later are claimed."""
+    states = queues_by_name(situation)
+    by_queue: dict[str | None, list[WaitingClass]] = defaultdict(list)
+    for waiting in situation.waiting_classes:
+        if is_starved(situation, states, waiting):
+            by_queue[waiting.queue].append(waiting)
+    harmed = harm_by_queue(situation) if by_queue else {}
+    found = [
+        _starved(situation, queue, classes, max(Severity.TICKET, harmed.get(queue, _NOTE)))
+        for queue, classes in by_queue.items()
+    ]
+    return sorted(found, key=lambda finding: -finding.count)
+
+
+def has_waited(situation: Situation, states: Queues, waiting: WaitingClass) -> bool:
+    """Whether a class waits long for its queue, and none of it was claimed since it began to."""
+    queue = states.get(waiting.queue)
+    if queue is None or queue.paused_at is not None:
+        return False
+    age = (situation.flow_until - waiting.oldest_at) / MICROS
+    longest = max(STARVED_SECONDS, NORMAL_FACTOR * (queue.normal_wait_seconds or 0.0))
+    claimed = waiting.last_claim_at is not None and waiting.last_claim_at >= waiting.oldest_at
+    return age >= longest and not claimed
+
+
+def is_starved(situation: Situation, states: Queues, waiting: WaitingClass) -> bool:
+    """Whether a class waits long while its queue claims what was due later."""
+    return waiting.overtaken >= OVERTAKEN and has_waited(situation, states, waiting)
+
+
+def _starved(
+    situation: Situation,
+    queue: str | None,
+    classes: Sequence[WaitingClass],
+    severity: Severity,
+) -> Finding:
+    oldest = min(waiting.oldest_at for waiting in classes)
+    return Finding(
+        code="starvation",
+        severity=severity,
+        layer=Layer.WAITING,
+        since=oldest,
+        count=sum(waiting.claimable for waiting in classes),
+        radius=BlastRadius(
+            jobs=sum(waiting.claimable for waiting in classes),
+            types=len({waiting.job_type for waiting in classes}),
+        ),
+        sentence=_starved_sentence(situation, queue, classes),
+        evidence={
+            "queue": queue,
+            "classes": [
+                {
+                    "job_type": waiting.job_type,
+                    "priority": waiting.priority,
+                    "claimable": waiting.claimable,
+                    "oldest_due_at": iso(waiting.oldest_at),
+                    "last_claim_at": iso(waiting.last_claim_at),
+                    "overtaken_by": [
+                        {"job_type": job_type, "priority": priority, "claims": claims}
+                        for job_type, priority, claims in waiting.overtaking
+                    ],
+                }
+                for waiting in classes[:TOP_CLASSES]
+            ],
+            "rate_window_seconds": situation.rate_seconds,
+        },
+        next=_starved_next(classes[0]),
+    )
+
+
+def _starved_sentence(
+    situation: Situation, queue: str | None, classes: Sequence[WaitingClass]
+) -> str:
+    worst = max(classes, key=lambda waiting: waiting.claimable)
+    age = duration_text((situation.flow_until - worst.oldest_at) / MICROS)
+    last = (
+        f"the last was claimed at {when_text(worst.last_claim_at, situation.now)}"
+        if worst.last_claim_at is not None
+        else "none was claimed in the window"
+    )
+    more = count_text(len(classes) - 1, "other class", "other classes")
+    others = f", and {more} with it" if len(classes) > 1 else ""
+    by = ", ".join(
+        f"{claims:,} of {_class_name(job_type, priority)}"
+        for job_type, priority, claims in worst.overtaking[:3]
+    )
+    return (
+        f"{count_text(worst.claimable, 'job')} of {_class_name(worst.job_type, worst.priority)} "
+        f"{'waits' if worst.claimable == 1 else 'wait'} in queue {queue_name(queue)} for up to "
+        f"{age}, {last}{others}; meanwhile {worst.overtaken:,} jobs that were due later were "
+        f"claimed in the last {duration_text(situation.rate_seconds)} ({by})."
+    )
+
+
+def _class_name(job_type: str | None, priority: int | None) -> str:
+    name = short(job_type) if job_type is not None else "unknown type"
+    return name if priority is None else f"{name} (priority {priority})"
+
+
+def _starved_next(waiting: WaitingClass) -> tuple[str, ...]:
+    mine = waiting.priority
+    higher = mine is not None and any(p is not None and p > mine for _, p, _ in waiting.overtaking)
+    first = (
+        "The others have a higher priority: give this class workers or a queue of its own."
+        if higher
+        else "No priority explains it: do the workers know this type, and may they take it?"
+    )
+    return first, "Do not raise priorities by hand in the table before that is known."

@@ -1,0 +1,346 @@
+"""What happened when, and how it was before, during and after."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from jobplaybook.detectors.findings import rate_text, short, when_text
+from jobplaybook.detectors.flow import queue_name
+from jobplaybook.detectors.situation import Situation
+from jobplaybook.errors import InputError
+from jobplaybook.frames import Buckets, Interval, oldest_ages
+from jobplaybook.incident.tables import text_table
+from jobplaybook.queries import flow
+from jobplaybook.reading import read_situation
+from jobplaybook.report import Table
+from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.units import MICROS, count_text, duration_text, parse_time, plain, shown
+from jobplaybook.verdict import Triage, judge
+
+Outside = tuple[int, str]
+"""What happened outside the queue: microseconds UTC and its name."""
+_CALM = ("healthy", "unknown")
+_NO_WAIT_SECONDS = 1.0
+_MOST_WORKERS = 5
+
+
+def outside_events(given: Iterable[str | Sequence[str]]) -> list[Outside]:
+    """Return what happened outside the queue, in order of time.
+
+    Parameters
+    ----------
+    given : iterable of (str, str) or str
+        Times with names, or lines such as ``TIME=deploy 412``.
+
+    Raises
+    ------
+    InputError
+        If one is of another form.
+
+    Examples
+    --------
+    >>> outside_events([["2026-12-01T03:45:22Z", "deploy 412"]])
+    [(1796096722000000, 'deploy 412')]
+    """
+    found = []
+    for event in given:
+        pair = event.split("=", 1) if isinstance(event, str) else event
+        if len(pair) != 2 or not str(pair[1]).strip():
+            raise InputError(
+                'expected an event like ["2026-12-01T03:40:00Z", "deploy 412"], found '
+                + shown(str(event))
+            )
+        found.append((parse_time(str(pair[0])), str(pair[1]).strip()))
+    return sorted(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One line of the story; ``at`` is microseconds UTC, ``where`` a layer or ``outside``."""
+
+    at: int
+    where: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """One of the windows that are compared; times in microseconds UTC.
+
+    Parameters
+    ----------
+    arrivals, completions, dead : int
+        Jobs accepted, completed and given up in it.
+    oldest_age_seconds : float
+        The greatest age that a claimable job reached in it; 0: none waited.
+    oldest_queue : str or None
+        Whose job that was.
+    """
+
+    name: str
+    since: int
+    until: int
+    arrivals: int
+    completions: int
+    dead: int
+    oldest_age_seconds: float
+    oldest_queue: str | None
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return (self.until - self.since) / MICROS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Story:
+    """The answer of `read_story`.
+
+    Parameters
+    ----------
+    moments : tuple of Moment
+        In order of time.
+    phases : tuple of Phase
+        ``before``, ``during`` and ``after``, or the whole window where nothing began in it.
+    is_over : bool
+        Whether the verdict no longer stands at the last look.
+    recovered_at : int or None
+        Since when nothing waited longer than before the incident; None: not over.
+    """
+
+    moments: tuple[Moment, ...]
+    phases: tuple[Phase, ...]
+    is_over: bool
+    recovered_at: int | None
+    seen_until: int
+
+    @property
+    def numbers(self) -> dict[str, float | str]:
+        """The numbers of its phases, by name, for a result."""
+        found: dict[str, float | str] = {"moments": len(self.moments)}
+        for phase in self.phases:
+            for name in ("seconds", "arrivals", "completions", "dead", "oldest_age_seconds"):
+                found[f"{phase.name.replace(' ', '_')}_{name}"] = getattr(phase, name)
+        return found
+
+    def timeline(self) -> Table:
+        """Return the moments as a table."""
+        rows = ((when_text(m.at, self.seen_until), m.where, m.what) for m in self.moments)
+        return text_table(("time, UTC", "layer", "what happened"), rows)
+
+    def comparison(self) -> Table:
+        """Return the phases side by side: a column each."""
+        rows = [
+            ("from", *(when_text(p.since, self.seen_until) for p in self.phases)),
+            ("until", *(when_text(p.until, self.seen_until) for p in self.phases)),
+            ("lasted", *(duration_text(p.seconds) for p in self.phases)),
+            ("jobs came", *(_flow_text(p.arrivals, p) for p in self.phases)),
+            ("completed", *(_flow_text(p.completions, p) for p in self.phases)),
+            ("given up", *(_flow_text(p.dead, p) for p in self.phases)),
+            ("oldest wait", *(_wait_text(p) for p in self.phases)),
+        ]
+        names = tuple(phase.name for phase in self.phases)
+        return text_table(("", *names), rows, numeric=(False, *(True for _ in names)))
+
+
+def _flow_text(count: int, phase: Phase) -> str:
+    return f"{count:,} ({rate_text(count / phase.seconds)})" if phase.seconds else f"{count:,}"
+
+
+def _wait_text(phase: Phase) -> str:
+    if not phase.oldest_age_seconds:
+        return "none"
+    return f"{duration_text(phase.oldest_age_seconds)} ({_queue(phase.oldest_queue)})"
+
+
+def _queue(name: str | None) -> str:
+    return short(queue_name(name))
+
+
+# The story
+
+
+def read_story(snapshot: Snapshot, answer: Triage, *, events: Sequence[Outside] = ()) -> Story:
+    """Read what happened when, and how it was before, during and after.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        An open snapshot.
+    answer : Triage
+        The verdict on it; the incident begins when it says.
+    events : sequence of (int, str)
+        What happened outside the queue.
+
+    Notes
+    -----
+    The incident begins when the verdict says, and lasts until the last look. Statuses are as
+    captured, so trouble that was over by then leaves no verdict: where a window is given that
+    ends before the last look, that window is the incident. If the verdict no longer stands at the
+    last look, the time after counts from the last moment at which a job waited longer than any
+    did before. The time before is as long as the incident, or what there is of it.
+    """
+    seen = answer.situation
+    spans, recovered = _spans(snapshot, answer)
+    over = recovered is not None
+    moments = [*_found(answer), *_workers(seen), *_leases(seen), *_work(snapshot, seen)]
+    moments += [Moment(at=at, where="outside", what=short(name, 200)) for at, name in events]
+    moments += _end(answer, recovered)
+    if over and answer.verdict.code in _CALM:
+        what = "the window that was given begins"
+        moments.append(Moment(at=spans["during"][0], where="-", what=what))
+    return Story(
+        moments=tuple(sorted(moments, key=lambda m: m.at)),
+        phases=tuple(_phase(snapshot, name, *s) for name, s in spans.items() if s[0] < s[1]),
+        is_over=over,
+        recovered_at=recovered,
+        seen_until=seen.seen_until,
+    )
+
+
+def _spans(snapshot: Snapshot, answer: Triage) -> tuple[dict[str, tuple[int, int]], int | None]:
+    """Return the phases' spans, and when the incident was over: None where it is not."""
+    seen = answer.situation
+    first, end, is_calm = _first_event(snapshot), seen.seen_until, answer.verdict.code in _CALM
+    begun, recovered = answer.verdict.since, None
+    if is_calm and seen.flow_until < end:
+        begun, recovered = max(seen.window_from, first), seen.flow_until
+    elif is_calm or begun is None:
+        return {"whole window": (max(seen.window_from, first), end)}, None
+    elif _is_over(snapshot, answer):
+        recovered = _recovered_at(snapshot, seen, first, begun)
+    last = end if recovered is None else recovered
+    early = max(first, begun - (last - begun))
+    return {"before": (early, begun), "during": (begun, last), "after": (last, end)}, recovered
+
+
+def _first_event(snapshot: Snapshot) -> int:
+    """Return when the first event happened of those that were captured whole."""
+    begin = snapshot.time("window_from") or 0
+    totals = snapshot.rows(flow.totals(begin, snapshot.captured_at))
+    return min((first for *_, first, _last in totals), default=begin)
+
+
+def _is_over(snapshot: Snapshot, answer: Triage) -> bool:
+    """Whether the verdict's finding is gone at the last look, after a window that ended earlier."""
+    seen = answer.situation
+    if seen.flow_until >= seen.seen_until:
+        return False
+    now = seen.now if seen.now != snapshot.captured_at else None
+    width = (seen.seen_until - seen.window_from) / MICROS
+    later = judge(read_situation(snapshot, now=now, since_seconds=width), label=answer.label)
+    return all(finding.code != answer.verdict.code for finding in later.findings)
+
+
+def _recovered_at(snapshot: Snapshot, seen: Situation, first: int, begun: int) -> int:
+    normal = max(_oldest(snapshot, first, begun)[0], _NO_WAIT_SECONDS)
+    late = begun
+    for _, begin, end in snapshot.rows(flow.claimable_intervals(begun, seen.seen_until)):
+        if end is None or end - begin > normal * MICROS:
+            late = max(late, seen.seen_until if end is None else min(end, seen.seen_until))
+    return max(late, seen.flow_until)
+
+
+def _oldest(snapshot: Snapshot, since: int, until: int) -> tuple[float, str | None]:
+    """Return the greatest age of a claimable job in a span, in seconds, and its queue."""
+    waits: dict[str | None, list[Interval]] = defaultdict(list)
+    for queue, begin, end in snapshot.rows(flow.claimable_intervals(since, until)):
+        waits[queue].append((begin, end))
+    span = Buckets(first=since, until=until, width=max(until - since, 1))
+    ages = {queue: oldest_ages(intervals, span)[0] for queue, intervals in waits.items()}
+    worst = max(ages, key=lambda queue: ages[queue], default=None)
+    return ages.get(worst, 0) / MICROS, worst
+
+
+def _phase(snapshot: Snapshot, name: str, since: int, until: int) -> Phase:
+    counts: dict[str, int] = defaultdict(int)
+    for kind, _, count, *_times in snapshot.rows(flow.totals(since, until)):
+        counts[kind] += count
+    age, queue = _oldest(snapshot, since, until)
+    return Phase(
+        name=name,
+        since=since,
+        until=until,
+        arrivals=counts["arrival"],
+        completions=counts["completion"],
+        dead=counts["dead"],
+        oldest_age_seconds=age,
+        oldest_queue=queue,
+    )
+
+
+def _found(answer: Triage) -> list[Moment]:
+    return [
+        Moment(at=f.since, where=f.layer or "-", what=f"{f.code} begins: {plain(f.sentence)}")
+        for f in answer.findings
+        if f.since is not None
+    ]
+
+
+def _workers(seen: Situation) -> list[Moment]:
+    lost = [w for w in seen.workers if seen.is_lost(w) and w.heartbeat_at is not None]
+    lost.sort(key=lambda worker: worker.heartbeat_at or 0)
+    told = [
+        Moment(
+            at=w.heartbeat_at or 0, where="claimed", what=f"last sign of worker {short(w.owner)}"
+        )
+        for w in lost[:_MOST_WORKERS]
+    ]
+    if len(lost) > _MOST_WORKERS:
+        more = count_text(len(lost) - _MOST_WORKERS, "more worker")
+        told.append(
+            Moment(at=lost[-1].heartbeat_at or 0, where="claimed", what=f"last sign of {more}")
+        )
+    return told
+
+
+def _leases(seen: Situation) -> list[Moment]:
+    over = sorted((j.locked_until or 0, j.id) for j in seen.held if j.is_expired)
+    if not over:
+        return []
+    together = [job for at, job in over if at == over[0][0]]
+    if len(together) == len(over):
+        what = f"the leases of {count_text(len(over), 'job')} are over" if over[1:] else (
+            f"the lease of job {short(over[0][1])} is over"
+        )  # fmt: skip
+        return [Moment(at=over[0][0], where="claimed", what=what)]
+    words = {0: "first", -1: "last"}
+    return [
+        Moment(
+            at=over[place][0],
+            where="claimed",
+            what=f"the {word} of {count_text(len(over), 'lease')} is over: "
+            f"job {short(over[place][1])}",
+        )
+        for place, word in words.items()
+    ]
+
+
+def _work(snapshot: Snapshot, seen: Situation) -> list[Moment]:
+    """Return when the last job came, was claimed and was completed before the last look."""
+    layers = {"arrival": "intake", "claim": "claimed", "completion": "result"}
+    words = {"arrival": "arrival", "claim": "claim", "completion": "completion"}
+    last: dict[str, tuple[int, str | None]] = {}
+    for kind, queue, _, _, at in snapshot.rows(flow.totals(seen.window_from, seen.seen_until)):
+        if kind in words and at > last.get(kind, (0, None))[0]:
+            last[kind] = (at, queue)
+    return [
+        Moment(at=at, where=layers[kind], what=f"last {words[kind]} seen ({_queue(queue)})")
+        for kind, (at, queue) in last.items()
+    ]
+
+
+def _end(answer: Triage, recovered: int | None) -> list[Moment]:
+    seen, code = answer.situation, answer.verdict.code
+    if recovered is None:
+        still = "" if code in _CALM else " still stands, not over"
+        return [Moment(at=seen.seen_until, where="-", what=f"last look: {code}{still}")]
+    what = f"{code} is over, and nothing waits longer than before it"
+    if code in _CALM:
+        what = "the window that was given ends"
+    return [
+        Moment(at=recovered, where="-", what=what),
+        Moment(at=seen.seen_until, where="-", what="last look"),
+    ]

@@ -1,0 +1,2 @@
+SELECT jobplaybook.jobs.queue 
+FROM jobplaybook.jobs GROUP BY jobplaybook.jobs.queue ORDER BY jobplaybook.jobs.queue NULLS FIRST

@@ -1,0 +1,2 @@
+SELECT (CASE WHEN jobplaybook.vitals.taken_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.vitals.taken_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) AS taken_at, jobplaybook.vitals.name, jobplaybook.vitals.subject, jobplaybook.vitals.value 
+FROM jobplaybook.vitals ORDER BY (CASE WHEN jobplaybook.vitals.taken_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.vitals.taken_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END), (jobplaybook.vitals.name) COLLATE "C", (jobplaybook.vitals.subject) COLLATE "C"
