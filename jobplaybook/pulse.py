@@ -292,6 +292,8 @@ def _pulse(
     limit = (completion or 0.0, arrival or 0.0)
     shown_limit = saturated and known and limit[1] > 0
     drain = _drain(state, *limit, saturated=saturated and known)
+    if not state.backlog and "unfinished" in situation.not_read:
+        drain = {"text": "not read whole", "never": None, "seconds": None}
     return QueuePulse(
         queue=state.queue,
         waiting=state.waiting,

@@ -113,7 +113,15 @@ def judge(
     )
 
 
+_FIRST = (
+    "First requeue what they hold, then start workers: a worker that starts deletes the rows of "
+    "silent ones, and the trace of their jobs with them."
+)
+
+
 def _advised(finding: Finding, advice: str | None) -> Finding:
+    if advice is not None and finding.code == "workers-lost" and finding.job_ids:
+        return replace(finding, next=(_FIRST, f"{_NATIVE}{advice}", *finding.next))
     if advice is None or finding.code != "lease-expired":
         return finding
     return replace(finding, next=(*finding.next, f"{_NATIVE}{plain(advice)}"))

@@ -117,3 +117,37 @@ def test_the_runbook_finds_and_ends_the_session(queue: str, tmp_path: Path) -> N
         rows(queue, re.sub(r"\d+", str(holder), end))
         assert dead_rows(queue) < 10_000
         assert blocked(answered(queue, tmp_path)) == []
+
+
+def statements(code: str) -> list[str]:
+    """Return the whole statements in a runbook's steps, but those that end a session."""
+    text = runbook(RUNBOOKS / f"{code}.md").section("Mitigate")
+    spans = re.findall(r"`((?:SELECT|VACUUM|ALTER|EXPLAIN) [^`]+;)`", text)
+    return [span for span in spans if "_backend" not in span]
+
+
+@pytest.mark.parametrize(("code", "count"), [("vacuum-blocked", 4), ("claim-slow", 5)])
+def test_the_statements_of_the_runbooks_run(queue: str, code: str, count: int) -> None:
+    """Looks, vacuum, settings and their undo are accepted as they stand by a real queue."""
+    found = statements(code)
+    assert len(found) == count
+    for statement in found:
+        execute(queue, statement)
+    options = "SELECT reloptions FROM pg_class WHERE oid = 'procrastinate_jobs'::regclass"
+    assert rows(queue, options) == [(None,)]
+
+
+def test_the_librarys_index_serves_its_claim(queue: str) -> None:
+    """What claim-slow explains is answered by an index where the library's own indexes stand."""
+    (explain,) = (span for span in statements("claim-slow") if span.startswith("EXPLAIN"))
+    execute(
+        queue,
+        "INSERT INTO procrastinate_jobs (queue_name, task_name)"
+        " SELECT 'q', 'send' FROM generate_series(1, 5000)",
+        f"ANALYZE {JOBS}",
+    )
+    plan = "\n".join(line for (line,) in rows(queue, explain))
+    assert "procrastinate_jobs_priority_idx_v1" in plan
+    execute(queue, "DROP INDEX procrastinate_jobs_priority_idx_v1")
+    plan = "\n".join(line for (line,) in rows(queue, explain))
+    assert "Sort" in plan

@@ -108,7 +108,8 @@ def cli() -> None:
 def main() -> NoReturn:
     """Run the command line; the entry point of ``jobplaybook`` and ``python -m jobplaybook``."""
     # Whoever is told to end has to take its half-written files along.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, lambda number, _frame: sys.exit(128 + number))
     cli.main()
 
 

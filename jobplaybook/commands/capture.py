@@ -42,6 +42,8 @@ def command(source: str, as_json: bool, **given: Any) -> None:
 
 
 def _lines(report: Any) -> list[str]:
+    from shlex import quote
+
     from jobplaybook.units import count_text, iso, plain
 
     by_status = ", ".join(f"{plain(k)} {n:,}" for k, n in sorted(report.rows_by_status.items()))
@@ -51,4 +53,4 @@ def _lines(report: Any) -> list[str]:
         f"as of {iso(report.captured_from)} .. {iso(report.captured_to)}; {by_status or 'no jobs'}",
     ]
     lines += [f"not read: {name}: {why}" for name, why in report.not_read.items()]
-    return [*lines, f"next: jobplaybook triage {report.file}"]
+    return [*lines, f"next: jobplaybook triage {quote(report.file)}"]

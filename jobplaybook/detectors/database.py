@@ -141,7 +141,7 @@ def _rows(table: TableVitals) -> str:
 def _harmed(situation: Situation, sure: bool) -> str:
     late = _late(situation)
     if not late:
-        return " No queue falls behind yet."
+        return " No backlog grows by it yet."
     names = names_text([queue_name(queue.queue) for queue in late])
     who = f"Queue {names} falls" if len(late) == 1 else f"Queues {names} fall"
     cause = "cause" if sure else "likely cause"

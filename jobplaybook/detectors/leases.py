@@ -24,7 +24,7 @@ MIN_RUNS = 20
 NO_HISTORY_SECONDS = 3_600.0
 """What a run is compared with where nothing ever finished."""
 YOUNG_RUN_SECONDS = 60.0
-"""A doubtful run younger than this is only noted."""
+"""A doubtful run younger than this is only noted; an orphan of an unknown type is one after it."""
 SWEEP_GRACE = 2.0
 """A sweeper gets this many lease lengths before its silence is a page."""
 
@@ -287,7 +287,14 @@ def _phantom(situation: Situation, job: HeldJob, workers: Mapping[str, WorkerSta
     if job.claimed_at is None or not is_doubtful(job, workers):
         return ""
     limit, whose = _longest(situation.run_times, job.job_type)
+    if job.owner is None and whose.endswith("compare with)") and _names_every_worker(situation):
+        limit, whose = YOUNG_RUN_SECONDS, "a minute, and its worker is not known any more"
     return f"longer than {whose}" if _seen_age(situation, job.claimed_at) > limit else ""
+
+
+def _names_every_worker(situation: Situation) -> bool:
+    """Whether a run that lives always has a worker that is known: then one without is orphaned."""
+    return situation.grade("owner", "heartbeat") is Quality.EXACT
 
 
 def _longest(run_times: Mapping[str | None, RunTime], job_type: str | None) -> tuple[float, str]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from jobplaybook.dialects import bytewise, micros
 from jobplaybook.queries.standing import each_job
 from jobplaybook.tables import deliveries, effects, jobs
 
@@ -13,7 +14,7 @@ _job = jobs.c
 
 
 def found(by: str, value: str, now: int) -> sa.Select[Any]:
-    """Return the rows of `each_job` that match.
+    """Return the rows of `each_job` that match, unfinished jobs first, then the newest.
 
     Parameters
     ----------
@@ -32,4 +33,10 @@ def found(by: str, value: str, now: int) -> sa.Select[Any]:
         ),
         "delivery": _job.id.in_(sa.select(deliveries.c.job_id).where(deliveries.c.id == value)),
     }
-    return each_job(now).where(conditions[by])
+    # Whoever asks wants the jobs that are not done yet: they come before the finished ones.
+    every = each_job(now).where(conditions[by])
+    return every.order_by(None).order_by(
+        _job.finished_at.is_not(None),
+        micros(_job.created_at).desc().nulls_last(),
+        bytewise(_job.id),
+    )

@@ -29,7 +29,14 @@ from jobplaybook.snapshot.pace import Pace, read_ahead
 from jobplaybook.snapshot.phases import Batch, Phases
 from jobplaybook.snapshot.privileges import role_warnings, standby_warnings
 from jobplaybook.snapshot.redact import Redactor, stamped
-from jobplaybook.sources.base import ONLY_ATTEMPT, Catalog, Detected, Source, choose
+from jobplaybook.sources.base import (
+    ONLY_ATTEMPT,
+    Catalog,
+    Detected,
+    ReadOptions,
+    Source,
+    choose,
+)
 from jobplaybook.tables import SCHEMA_VERSION, metadata
 from jobplaybook.units import MICROS, iso, shown
 
@@ -129,7 +136,7 @@ class _Capture:
     def finish(self, tool_version: str) -> CaptureReport:
         """Write facts and meta, put the file in place and report."""
         captured_to = self._now()
-        self._facts()
+        self._facts(self._fields_that_exist())
         counts = {
             table.name: sum(self.writer.count(table.name).values())
             for table in metadata.tables.values()
@@ -216,8 +223,23 @@ class _Capture:
         columns = ("taken_at", "name", "subject", "value")
         self.writer.insert("vitals", columns, [(taken, *row) for row in rows])
 
-    def _facts(self) -> None:
-        facts = self.source.facts_with(self.options.read)
+    def _fields_that_exist(self) -> ReadOptions:
+        """Return the payload paths that led to something, and warn of those that did not."""
+        read = self.options.read
+        if read.tenant_path and not self._is_filled("tenant_id", "--tenant-path", read.tenant_path):
+            read = replace(read, tenant_path=())
+        if read.key_path and not self._is_filled("idempotency_key", "--key-path", read.key_path):
+            read = replace(read, key_path=())
+        return read
+
+    def _is_filled(self, column: str, option: str, path: Sequence[str]) -> bool:
+        given = self.writer.count("jobs", f"CAST({column} IS NOT NULL AS TEXT)")
+        if not given.get("1"):
+            self.warnings.append(f"{option} {'.'.join(path)}: no job that was read has it")
+        return bool(given.get("1"))
+
+    def _facts(self, read: ReadOptions) -> None:
+        facts = self.source.facts_with(read)
         rows = [(fact.fact, fact.state, fact.quality.word, fact.note) for fact in facts]
         self.writer.insert("facts", ("fact", "state", "quality", "note"), rows)
 

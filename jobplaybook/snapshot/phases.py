@@ -55,7 +55,7 @@ class Phases:
     whole_from: int = 0
     warnings: list[str] = field(default_factory=list)
     not_read: dict[str, str] = field(default_factory=dict)
-    _unread: dict[str, int] = field(default_factory=dict)
+    _left: dict[str, dict[str, int]] = field(default_factory=dict)
     _ends: dict[Any, int] = field(default_factory=dict)
 
     def running(self) -> Batch:
@@ -147,17 +147,17 @@ class Phases:
         """Read jobs by key, in smaller parts if a statement is too slow; the rest is said."""
         todo = [list(keys)] if keys else []
         while todo:
+            if self.pace.is_out_of_time:
+                left = [key for part in todo for key in part]
+                self._leave(phase, left, f"the budget of {self.budget_seconds:g} s was used up")
+                # Later ends than these may be missing: the window that is whole is shorter.
+                ends = [self._ends.get(key, 0) + 1 for key in left]
+                self.whole_from = max(self.whole_from, *ends)
+                return
             part = todo.pop()
             try:
                 batch = self._jobs(also, part)
             except ChunkTooSlow:
-                if self.pace.is_out_of_time:
-                    left = [key for rest in (*todo, part) for key in rest]
-                    self._leave(phase, left, f"the budget of {self.budget_seconds:g} s was used up")
-                    # Later ends than these may be missing: the window that is whole is shorter.
-                    ends = [self._ends.get(key, 0) + 1 for key in left]
-                    self.whole_from = max(self.whole_from, *ends)
-                    return
                 if self.pace.shrink() or len(part) > SMALLEST_CHUNK:
                     half = -(-len(part) // 2)
                     todo += [rest for rest in (part[:half], part[half:]) if rest]
@@ -169,8 +169,15 @@ class Phases:
                 yield batch
 
     def _leave(self, phase: str, keys: Sequence[Any], why: str) -> None:
-        self._unread[phase] = self._unread.get(phase, 0) + len(keys)
-        self.not_read[phase] = f"{count_text(self._unread[phase], 'job')}: {why}"
+        left = self._left.setdefault(phase, {})
+        left[why] = left.get(why, 0) + len(keys)
+        self._tell(phase)
+
+    def _tell(self, phase: str, stopped: str = "") -> None:
+        """Say all that a phase did not read: what the source said, jobs by reason, its end."""
+        counted = [f"{count_text(n, 'job')}: {why}" for why, n in self._left.get(phase, {}).items()]
+        said = (self.found.not_read.get(phase, ""), *counted, stopped)
+        self.not_read[phase] = "; ".join(filter(None, said))
 
     def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> Batch:
         """Read jobs, whatever their state is by now, and what hangs on them."""
@@ -196,13 +203,13 @@ class Phases:
     def _must_stop(self, phase: str, what: str) -> bool:
         if not self.pace.is_out_of_time:
             return False
-        self.not_read[phase] = f"{what}: the budget of {self.budget_seconds:g} s was used up"
+        self._tell(phase, f"{what}: the budget of {self.budget_seconds:g} s was used up")
         return True
 
     def _shrunk(self, phase: str, what: str) -> bool:
         if self.pace.shrink():
             return True
-        self.not_read[phase] = f"{what}: even {SMALLEST_CHUNK} rows took longer than 5 s"
+        self._tell(phase, f"{what}: even {SMALLEST_CHUNK} rows took longer than 5 s")
         return False
 
 

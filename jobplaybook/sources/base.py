@@ -207,7 +207,7 @@ class Source(ABC):
             tables=tables,
             dialect=catalog.dialect,
             warnings=self._warnings(found, tables),
-            not_read=self._not_read(tables),
+            not_read={**_hidden(tables), **self._not_read(tables)},
         )
 
     def candidates(self, catalog: Catalog) -> list[TableInfo]:
@@ -234,7 +234,7 @@ class Source(ABC):
                 raise SchemaError(
                     f"expected {schema}.{name} to have the column {shown(missing[0])}, found "
                     f"none: {self.name} {self.versions[0][0]} is understood; describe changed "
-                    "tables with a mapping"
+                    "tables need another version of jobplaybook"
                 )
 
     def _warnings(self, found: list[TableInfo], tables: Mapping[str, TableInfo]) -> tuple[str, ...]:
@@ -277,6 +277,13 @@ class Source(ABC):
     def advice(self, owner_jobs: Mapping[str, Sequence[str]], schema: str) -> str | None:
         """Return the system's own statement that frees jobs of dead owners: to be copied."""
         return None
+
+
+def _hidden(tables: Mapping[str, TableInfo]) -> dict[str, str]:
+    """Return what row security may hide: a verdict on the rest would be a guess."""
+    names = ", ".join(name for name, info in tables.items() if info.row_security)
+    why = f"row security is active on {names}: rows may be hidden from this role"
+    return {"jobs": why} if names else {}
 
 
 def choose(

@@ -86,6 +86,7 @@ class Contract(Source):
             key_type=sa.Text,
             running=job.status.in_(words(Status.PROCESSING)),
             unfinished=job.status.in_(words(*UNFINISHED)),
+            indexed=job.status.in_(words(*UNFINISHED)),
             history=_history(),
             history_key=(job.finished_at, job.id),
             by_job={table.name: _of_jobs(table) for table in by_job if table in has},

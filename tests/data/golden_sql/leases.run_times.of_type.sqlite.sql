@@ -1,3 +1,3 @@
 SELECT (jobplaybook.attempts.ended_at) - (jobplaybook.attempts.started_at) AS ran 
 FROM jobplaybook.attempts JOIN jobplaybook.jobs ON jobplaybook.jobs.id = jobplaybook.attempts.job_id 
-WHERE (jobplaybook.attempts.ended_at) - (jobplaybook.attempts.started_at) >= 0 AND (jobplaybook.attempts.outcome NOT IN ('running', 'expired')) AND jobplaybook.jobs.job_type = 'mail' ORDER BY (jobplaybook.attempts.ended_at) - (jobplaybook.attempts.started_at)
+WHERE (jobplaybook.attempts.ended_at) - (jobplaybook.attempts.started_at) >= 0 AND jobplaybook.attempts.outcome IN ('succeeded', 'failed') AND jobplaybook.jobs.job_type = 'mail' ORDER BY (jobplaybook.attempts.ended_at) - (jobplaybook.attempts.started_at)

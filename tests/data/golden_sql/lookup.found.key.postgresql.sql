@@ -3,4 +3,4 @@ FROM jobplaybook.jobs LEFT OUTER JOIN (SELECT jobplaybook.effects.job_id AS job_
 FROM jobplaybook.effects 
 WHERE jobplaybook.effects.status IN ('confirmed', 'reconciled') GROUP BY jobplaybook.effects.job_id) AS effects_of ON effects_of.job_id = jobplaybook.jobs.id LEFT OUTER JOIN (SELECT jobplaybook.outbox.job_id AS job_id, count(*) AS "all", count(jobplaybook.outbox.published_at) AS sent 
 FROM jobplaybook.outbox GROUP BY jobplaybook.outbox.job_id) AS notices_of ON notices_of.job_id = jobplaybook.jobs.id 
-WHERE jobplaybook.jobs.idempotency_key = '2' ORDER BY (CASE WHEN jobplaybook.jobs.created_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.jobs.created_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) DESC NULLS LAST, (jobplaybook.jobs.id) COLLATE "C"
+WHERE jobplaybook.jobs.idempotency_key = '2' ORDER BY jobplaybook.jobs.finished_at IS NOT NULL, (CASE WHEN jobplaybook.jobs.created_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.jobs.created_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) DESC NULLS LAST, (jobplaybook.jobs.id) COLLATE "C"

@@ -5,4 +5,4 @@ WHERE jobplaybook.effects.status IN ('confirmed', 'reconciled') GROUP BY jobplay
 FROM jobplaybook.outbox GROUP BY jobplaybook.outbox.job_id) AS notices_of ON notices_of.job_id = jobplaybook.jobs.id 
 WHERE jobplaybook.jobs.provider_request_id = '2' OR jobplaybook.jobs.id IN (SELECT jobplaybook.effects.job_id 
 FROM jobplaybook.effects 
-WHERE jobplaybook.effects.provider_id = '2') ORDER BY (CASE WHEN jobplaybook.jobs.created_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.jobs.created_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) DESC NULLS LAST, (jobplaybook.jobs.id) COLLATE "C"
+WHERE jobplaybook.effects.provider_id = '2') ORDER BY jobplaybook.jobs.finished_at IS NOT NULL, (CASE WHEN jobplaybook.jobs.created_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.jobs.created_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) DESC NULLS LAST, (jobplaybook.jobs.id) COLLATE "C"
