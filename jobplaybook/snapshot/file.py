@@ -68,6 +68,9 @@ class SnapshotWriter:
                 f"expected to write {shown(str(target), 200)}, the file system refused: "
                 f"{_name(error)}"
             ) from None
+        except BaseException:  # told to end before anybody has the writer in hand
+            self.abandon()
+            raise
 
     def _create(self) -> None:
         dialect = sqlite_dialect.dialect()
