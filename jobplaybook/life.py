@@ -39,8 +39,9 @@ class Life:
     ----------
     job : dict or None
         The canonical row, times as ISO text; None where there is no durable job of that id.
-    layer : Layer
-        Where the job stands; ``intake`` where it never became durable.
+    layer : Layer or None
+        Where the job stands; ``intake`` where it never became durable, None where it may only
+        have been left unread.
     explanation : str
         The life in plain words: what happened, what is not recorded, what comes next.
     next : str
@@ -49,7 +50,7 @@ class Life:
 
     job_id: str
     job: dict[str, Any] | None
-    layer: Layer
+    layer: Layer | None
     explanation: str
     next: str
     events: tuple[Event, ...] = ()
@@ -203,7 +204,9 @@ def _no_job(snapshot: Snapshot, job_id: str, outside: list[Event]) -> Life:
         "or its system deletes what it finished, this snapshot cannot tell: capture with a longer "
         "--since."
     )
+    step = "Ask for the time the caller got an answer, and look at the intake's own log then."
     if unread := snapshot.json("not_read") or {}:
+        step = "Capture again with a larger --budget."
         left_out = plain("; ".join(f"{phase}: {why}" for phase, why in unread.items()))
         words = (
             f"There is no durable job {plain(job_id)} among what this snapshot holds, but not "
@@ -213,9 +216,9 @@ def _no_job(snapshot: Snapshot, job_id: str, outside: list[Event]) -> Life:
     return Life(
         job_id=job_id,
         job=None,
-        layer=Layer.INTAKE,
+        layer=None if unread else Layer.INTAKE,
         explanation=words,
-        next="Ask for the time the caller got an answer, and look at the intake's own log then.",
+        next=step,
         events=tuple(sorted(outside, key=lambda event: event.at)),
         warnings=snapshot.notes,
     )

@@ -201,6 +201,8 @@ def read_pulse(
     names = {state.queue for state in states}
     counted = snapshot.rows(flow.unfinished(until))
     unfinished = sum(count for name, count in counted if name in names)
+    gaps = situation.not_read.items()
+    unread = [f"not everything was read: {phase}: {why}" for phase, why in gaps]
     return Pulse(
         queues=pulses,
         overall=_overall(situation, states, pulses, busy_share(every, since, until)),
@@ -218,7 +220,7 @@ def read_pulse(
         ),
         situation=situation,
         bucket_seconds=steps.width / MICROS,
-        warnings=(*snapshot.notes, *time_warnings(situation)),
+        warnings=(*snapshot.notes, *unread, *time_warnings(situation)),
     )
 
 

@@ -140,7 +140,7 @@ def test_an_unknown_id_is_no_durable_job() -> None:
 def test_what_was_not_read_is_said_of_an_unknown_id(tmp_path: Path) -> None:
     """Where the budget ended, a job may be there all the same."""
     life = lived(tmp_path, {}, not_read='{"jobs": "out of time"}')
-    assert "Not everything was read (jobs missing)" in life.explanation
+    assert "not everything was read (jobs: out of time)" in life.explanation
 
 
 # Every column that tells of a life

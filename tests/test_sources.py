@@ -150,8 +150,8 @@ def test_the_native_statement_holds_numbers_only() -> None:
     """It is put together from ids that were read as numbers, and a quoted schema."""
     told = PROCRASTINATE.advice({"2": ["30", "4"], "x'; --": ["9"], "7": ["no"]}, 'a"; --')
     assert told == (
-        'SELECT "a""; --".procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL)'
-        ' FROM "a""; --".procrastinate_jobs'
+        'SET search_path TO "a""; --"; '
+        "SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL) FROM procrastinate_jobs"
         " WHERE status = 'doing' AND worker_id IN (2, 7) AND id IN (4, 9, 30);"
     )
     assert PROCRASTINATE.advice({"x": ["1"]}, "public") is None
@@ -239,13 +239,9 @@ def test_infinite_times_are_the_edges_of_time(bare: str, tmp_path: Path) -> None
     )
     capture(bare, tmp_path / "a.db")
     told = "SELECT id, available_at > 1796096722000000, locked_until > 0 FROM jobs ORDER BY id"
-    assert look(tmp_path / "a.db", told) == [
-        ("1", 1, None),
-        ("2", 0, None),
-        ("3", None, 1),
-        ("4", 1, None),
-        ("5", 0, None),
-    ]
+    parked, late, running = (1, None), (0, None), (None, 1)
+    found = look(tmp_path / "a.db", told)
+    assert [row[1:] for row in found] == [parked, late, running, parked, late]
     answer = api.triage(str(tmp_path / "a.db")).to_json()
     assert answer["states"] == {"available": 2, "scheduled": 2, "processing": 1}
 
@@ -306,10 +302,9 @@ def test_a_missing_index_is_warned_about(bare: str, tmp_path: Path) -> None:
     """Without an index on the key every chunk scans the table: never in the dark."""
     report = capture(bare, tmp_path / "a.db")
     said = [text.partition(":")[0] for text in report.warnings if "index" in text]
-    assert said == [
-        f"procrastinate_{table} (never analysed) has no index that starts with {column}"
-        for table, column in (("jobs", "id"), ("events", "id"), ("events", "job_id"))
-    ]
+    without = " (never analysed) has no index that starts with "
+    needed = (("jobs", "id"), ("events", "id"), ("events", "job_id"))
+    assert said == [f"procrastinate_{table}{without}{column}" for table, column in needed]
     execute(
         bare,
         "CREATE INDEX ON procrastinate_jobs (id)",

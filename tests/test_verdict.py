@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -304,3 +305,65 @@ def test_nothing_is_found_in_a_quiet_queue() -> None:
     """The situation all these tests start from is healthy, so what they find they put there."""
     assert codes() == set()
     assert judged().verdict.code == "healthy"
+
+
+def test_figures_of_a_queue_in_the_json_and_on_the_screen() -> None:
+    """Rates are per second in the JSON, dead ones among what ends, and per minute on the screen."""
+    state = waiting(7, age=59, rates=(1_800, 450), claims=900, dead=90)
+    answer = judged(queues=(state,))
+    (told,) = answer.to_json()["queues"]
+    assert {name: told[name] for name in told if name.endswith("_rate")} == {
+        "arrival_rate": 2.0,
+        "claim_rate": 1.0,
+        "completion_rate": 0.6,
+        "dead_rate": 0.1,
+        "net_rate": -1.4,
+    }
+    line = next(line for line in str(answer).split("\n") if line.startswith("mail"))
+    assert line.split() == ["mail", "7", "59", "s", "120", "30", "waiting,", "capacity", "unknown"]
+    small = judged(queues=(waiting(7, age=59, rates=(149, 15)),))
+    line = next(line for line in str(small).split("\n") if line.startswith("mail"))
+    assert line.split()[4:6] == ["9.9", "1.0"]
+
+
+@pytest.mark.parametrize(
+    ("absent", "null"), [("created_at", "arrival_rate"), ("finished_at", "completion_rate")]
+)
+def test_one_rate_alone_makes_no_net(absent: str, null: str) -> None:
+    """The net rate needs both of its rates; the word of the queue then claims no direction."""
+    answer = judged(queues=(waiting(7, age=HOUR, rates=(90, 9)),), facts=facts(absent))
+    (told,) = answer.to_json()["queues"]
+    assert (told[null], told["net_rate"], told["state"]) == (None, None, "waiting too long")
+    rates = {"arrival_rate", "completion_rate"} - {null}
+    assert all(told[name] is not None for name in rates)
+
+
+@pytest.mark.parametrize(("count", "more"), [(12, False), (13, True)])
+def test_a_dozen_queues_fit_the_screen(count: int, more: bool) -> None:
+    """Up to twelve are listed as they are; of more, those in trouble first, then the longest."""
+    quiet = [queue(f"q{n:02}", waiting=n) for n in range(count - 1)]
+    answer = judged(queues=(*quiet, silent(1, seconds=DAY, name="stuck")))
+    lines = str(answer).split("\n")
+    start = next(n for n, line in enumerate(lines) if line.startswith("queue "))
+    assert any(line.startswith("and 1 queue more: 1 no backlog") for line in lines) is more
+    first = "stuck" if more else "q00"
+    assert lines[start + 1].startswith(first)
+    assert ("q11" if more else "q00") in lines[start + 2 if more else start + 1]
+
+
+def test_columns_are_as_wide_as_the_longest_name() -> None:
+    """The table lines up under its head, whatever the names; a very long one is cut."""
+    answer = judged(queues=(queue("a"), queue("b" * 30), queue("c" * 99)))
+    lines = str(answer).split("\n")
+    table = [line for line in lines if line.endswith(("no backlog", "state"))]
+    assert len({line.index("no backlog") for line in table[1:]} | {table[0].index("state")}) == 1
+    assert max(map(len, table)) <= WIDTH
+
+
+def test_wrapped_lines_are_indented() -> None:
+    """A sentence stays under its verdict, the next finding and the notes under theirs."""
+    lines = screen(**INCIDENT).split("\n")
+    blank = lines.index("")
+    assert all(line.startswith("      ") for line in lines[1:blank])
+    rest = lines[blank + 1 : lines.index("", blank + 1)]
+    assert all(re.match(r"(PAGE|TICKET|NOTE) |and \d| {6}\S", line) for line in rest)
