@@ -320,7 +320,7 @@ def test_figures_of_a_queue_in_the_json_and_on_the_screen() -> None:
         "net_rate": -1.4,
     }
     line = next(line for line in str(answer).split("\n") if line.startswith("mail"))
-    assert line.split() == ["mail", "7", "59", "s", "120", "30", "waiting,", "capacity", "unknown"]
+    assert line.split() == ["mail", "7", "59", "s", "120", "36", "waiting,", "capacity", "unknown"]
     small = judged(queues=(waiting(7, age=59, rates=(149, 15)),))
     line = next(line for line in str(small).split("\n") if line.startswith("mail"))
     assert line.split()[4:6] == ["9.9", "1.0"]
