@@ -376,3 +376,12 @@ def test_a_run_does_not_age_where_nobody_looked(now: int, found: bool) -> None:
     job = held(lease=None, age=age if now >= ago(0) else late)
     seen = {"now": now, "seen_until": min(now, ago(0)), "rates_from": ago(DAY)}
     assert ("phantom-running" in codes(held=(job,), run_times=runs, **seen)) is found
+
+
+def test_the_oldest_phantom_dates_them_all() -> None:
+    """phantom-running: since the oldest; runs of nobody are counted apart from their owners."""
+    jobs = (held("1", lease=None, age=2 * HOUR), held("2", lease=None, age=DAY, owner=None))
+    found = judged(held=jobs).verdict
+    assert (found.since, found.evidence["without_owner"]) == (ago(DAY), 1)
+    over = judged(held=(held("1", lease=-1), held("2", lease=-1, owner=None))).verdict
+    assert over.evidence["without_owner"] == 1

@@ -382,3 +382,19 @@ def test_a_lease_that_was_asked_for_overrides_the_systems_own() -> None:
     with open_snapshot("sample", options=CaptureOptions(read=read_options(lease=1.0))) as strict:
         seen = read_situation(strict)
         assert all(job.is_expired for job in seen.held)
+
+
+def test_a_leased_run_without_a_start_is_live(read: Reads) -> None:
+    """A valid lease speaks for a run whose start was not recorded."""
+    leased = job("1", "processing", owner="w", locked_until=ago(-9), read_at=NOW)
+    assert only(read({"jobs": [leased]})).live == 1
+
+
+@pytest.mark.parametrize(("shift", "normal"), [(0, None), (1, 5.0)])
+def test_a_claim_when_the_backlog_began_is_not_before_it(
+    read: Reads, shift: int, normal: float | None
+) -> None:
+    """Normal waits are of claims strictly before the oldest waiting job was due."""
+    claims = [done(str(n), ended=HOUR - 1, ran=1, wait=5) for n in range(20)]
+    waits = job("w", available_at=ago(HOUR) + shift)
+    assert only(read(tables(*claims, jobs=[waits]))).normal_wait_seconds == normal
