@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from pathlib import Path
 
@@ -21,6 +22,8 @@ FOLDERS = (
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the run empty folders for its settings, and libpq none but those of its URLs."""
+    # A run in the background is started with Ctrl-C ignored, and so would be all that it starts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     folder = Path(tempfile.mkdtemp(prefix="jobplaybook-settings-"))
     patch = pytest.MonkeyPatch()
     config.add_cleanup(lambda: shutil.rmtree(folder))
