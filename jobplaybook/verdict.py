@@ -120,11 +120,14 @@ _FIRST = (
 
 
 def _advised(finding: Finding, advice: str | None) -> Finding:
-    if advice is not None and finding.code == "workers-lost" and finding.job_ids:
-        return replace(finding, next=(_FIRST, f"{_NATIVE}{advice}", *finding.next))
-    if advice is None or finding.code != "lease-expired":
+    if advice is None:
         return finding
-    return replace(finding, next=(*finding.next, f"{_NATIVE}{plain(advice)}"))
+    statement = f"{_NATIVE}{plain(advice)}"
+    if finding.code == "workers-lost" and finding.job_ids:
+        return replace(finding, next=(_FIRST, statement, *finding.next))
+    if finding.code == "lease-expired":
+        return replace(finding, next=(*finding.next, statement))
+    return finding
 
 
 def time_warnings(situation: Situation) -> list[str]:
