@@ -27,6 +27,7 @@ KEYS = [
     "engine",
     "inputs",
     "needed",
+    "by_probability",
     "seconds_to_limit",
 ]
 WORKERS = "--backlog 10000 --arrival 2/s --workers 20 --service 5s"
@@ -55,7 +56,7 @@ def lines(words: str) -> list[str]:
     result = drain(words)
     assert (result.exit_code, result.stderr) == (0, "")
     found = [line.strip() for line in result.stdout.splitlines()]
-    assert 2 <= len(found) <= 6
+    assert 2 <= len(found) <= 7
     return found
 
 
@@ -65,12 +66,15 @@ def lines(words: str) -> list[str]:
 def test_ten_thousand_jobs_at_twenty_a_minute() -> None:
     """`estimate drain` from rates: 10,000 jobs at 20/min without arrivals take 8 h 20 min."""
     found = answer("--backlog 10000 --arrival 0 --completion 20/min")
-    assert found["seconds"] == {"mean": 30_000.0, "p5": None, "p50": None, "p95": None}
-    assert (found["never"], found["never_probability"]) == (False, None)
+    assert found["seconds"]["mean"] == 30_000.0
+    # sd = sqrt(B/μ^2) = 300 s: 1.645 of them to either side
+    assert found["seconds"]["p5"] == pytest.approx(30_000 - 493, abs=10)
+    assert found["seconds"]["p95"] == pytest.approx(30_000 + 493, abs=10)
+    assert (found["never"], found["never_probability"]) == (False, 0.0)
     assert (found["text"], found["engine"]) == ("8 h 20 min", "closed-form")
     assert found["net_rate"] == pytest.approx(1 / 3)
     assert found["headroom"] is None  # nothing arrives: infinite
-    assert found["needed"] == {"completion_rate": None, "workers": None, "arrival_rate": None}
+    assert set(found["needed"].values()) == {None}
     assert found["seconds_to_limit"] is None
     assert found["inputs"]["backlog"] == 10_000
     assert found["inputs"]["completion_rate"] == pytest.approx(1 / 3)
@@ -80,15 +84,16 @@ def test_as_many_arrivals_as_completions_is_an_honest_never() -> None:
     """`estimate drain` at net 0: never, said with the rates, and an answer like any other."""
     found = answer("--backlog 10000 --arrival 20/min --completion 20/min")
     assert (found["never"], found["net_rate"], found["headroom"]) == (True, 0.0, 0.0)
-    assert found["seconds"]["mean"] is None
+    assert found["seconds"] == {"mean": None, "p5": None, "p50": None, "p95": None}
+    assert found["never_probability"] == 1.0
     assert found["text"] == "never at this rate: arrivals 20/min >= completions 20/min"
 
 
 def test_workers_with_retries_give_the_completion_rate() -> None:
-    """`estimate drain` from workers: c/m/a = 4/1.24 a second, and B over what is left of it."""
+    """`estimate drain` from workers: c/m/a = 4/1.24 a second, (B - c) over what is left of it."""
     found = answer(RETRIED)
     assert found["inputs"]["completion_rate"] == pytest.approx(4 / 1.24)
-    assert found["seconds"]["mean"] == pytest.approx(10_000 / (4 / 1.24 - 2))
+    assert found["seconds"]["mean"] == pytest.approx(9_980 / (4 / 1.24 - 2))
     assert found["headroom"] == pytest.approx((4 / 1.24 - 2) / 2)
 
 
@@ -143,8 +148,9 @@ def test_the_first_line_is_the_answer() -> None:
     """People read the time, the backlog and the rates; then what it rests on."""
     assert lines("--backlog 10000 --arrival 0 --completion 20/min") == [
         "8 h 20 min until the backlog of 10,000 jobs is gone",
+        "Nine times in ten: 8 h 12 min to 8 h 28 min (for rates that stay exactly so; --observed "
+        "and --completions-seen widen it to what is known of them).",
         "In 0, out 20/min: the backlog shrinks by 20/min.",
-        "A mean for rates that stay as they are; no range yet.",
     ]
 
 
@@ -171,7 +177,7 @@ def test_a_never_says_what_to_do_next() -> None:
         ("--backlog 0 --arrival 1/s --completion 2/s", "no backlog"),
         ("--backlog 0 --arrival 2/s --completion 1/s", "no backlog now; one that forms never"),
         ("--backlog 1 --arrival 1/s --completion 2/s", "1.0 s until the backlog of 1 job is gone"),
-        (f"{WORKERS}", "In 2/s, out 4/s by 20 workers: the backlog shrinks by 2/s."),
+        (f"{WORKERS}", "In 2/s, out 4/s by 20 workers: the backlog shrinks by 2/s (headroom 100%:"),
     ],
 )
 def test_each_fact_has_its_line(words: str, line: str) -> None:
@@ -228,14 +234,17 @@ def test_more_workers_never_take_longer(
     """Adding workers never makes the estimate longer."""
 
     def seconds(servers: int) -> float:
-        return estimate_drain(
-            backlog=backlog,
-            arrival_rate=into,
-            servers=servers,
-            service_seconds=service,
-            failure_rate=failures,
-            max_attempts=3,
-        ).seconds.mean
+        return (
+            estimate_drain(
+                backlog=backlog,
+                arrival_rate=into,
+                servers=servers,
+                service_seconds=service,
+                failure_rate=failures,
+                max_attempts=3,
+            ).seconds.mean
+            or 0.0
+        )
 
     assert seconds(few + more) <= seconds(few)
 
@@ -278,8 +287,10 @@ def test_a_number_out_of_range_is_refused(option: str, value: str) -> None:
         ("--completion 1/s --max-attempts 3", "expected a service time"),
         ("--completion 1/s --failed-service 5s", "expected a service time"),
         ("--completion 1/s --quota 5/s", "expected no quota"),
-        ("--completion 1/s --from sample", "No such option"),
-        ("--completion 1/s --seed 1", "No such option"),
+        ("--completion 1/s --failures-seen 3/9", "expected a service time"),
+        ("--workers 3 --service 5s --failures-seen 9/3", "K of N attempts"),
+        ("--workers 3 --service 5s --failures-seen 3", "expected K/N"),
+        ("--workers 3 --service 5s --failure-rate 0.5 --failures-seen 3/9", "give one of them"),
     ],
 )
 def test_a_question_that_would_be_half_ignored_is_refused(words: str, reason: str) -> None:

@@ -1,14 +1,13 @@
-"""``jobplaybook estimate``: how long a recovery takes."""
+"""``jobplaybook estimate``: how long a recovery takes, and what retrying multiplies to."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from jobplaybook.commands._common import (
+    DURATION,
     POSITIVE_DURATION,
     RATE,
     SHARE,
@@ -18,12 +17,46 @@ from jobplaybook.commands._common import (
     emit,
     json_option,
 )
-from jobplaybook.units import count_text, duration_text
 
-if TYPE_CHECKING:
-    from jobplaybook.estimates import DrainEstimate
+_MOST_SEED = 2**32 - 1
 
-_INDENT = " " * 6
+
+class _NameValue(click.ParamType):  # type: ignore[type-arg]
+    """``NAME=VALUE``, the value as ``kind`` reads it."""
+
+    def __init__(self, kind: click.ParamType, name: str) -> None:  # type: ignore[type-arg]
+        self._kind, self.name = kind, name
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, Any]:
+        """Return the name and the value."""
+        if isinstance(value, tuple):
+            return value
+        name, equals, number = str(value).partition("=")
+        if not equals or not name.strip():
+            self.fail(f"expected {self.name}, like worker=3, found {value!r:.80}", param, ctx)
+        return name.strip(), self._kind.convert(number, param, ctx)
+
+
+class _Seen(click.ParamType):  # type: ignore[type-arg]
+    """``K/N``: K of N attempts failed."""
+
+    name = "K/N"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, int]:
+        """Return K and N."""
+        if isinstance(value, tuple):
+            return value
+        failed, slash, ended = str(value).partition("/")
+        if not slash:
+            self.fail(f"expected K/N, like 40/200, found {value!r:.80}", param, ctx)
+        return (
+            NonNegativeInt().convert(failed, param, ctx),
+            PositiveInt().convert(ended, param, ctx),
+        )
 
 
 @click.group(cls=Group, name="estimate")
@@ -35,12 +68,11 @@ def command() -> None:
 
 
 @command.command(name="drain")
-@click.option("--backlog", type=NonNegativeInt(), required=True, help="Jobs waiting now.")
+@click.option("--backlog", type=NonNegativeInt(), help="Jobs waiting now.")
 @click.option(
     "--arrival",
     "arrival_rate",
     type=RATE,
-    required=True,
     help="New jobs: 1.7/s, 20/min, 50k/h or 0; retries are no arrivals.",
 )
 @click.option(
@@ -57,18 +89,14 @@ def command() -> None:
     help="Concurrent workers, instead of --completion; needs --service.",
 )
 @click.option(
-    "--service",
-    "service_seconds",
-    type=POSITIVE_DURATION,
-    help="Mean time of an attempt: 5s.",
+    "--service", "service_seconds", type=POSITIVE_DURATION, help="Mean time of an attempt: 5s."
 )
 @click.option(
-    "--failure-rate",
-    type=SHARE,
-    default=0.0,
-    show_default=True,
-    help="Share of attempts that fail.",
+    "--service-cv",
+    type=click.FloatRange(0, 100),
+    help="Its standard deviation over its mean [default: 1].",
 )
+@click.option("--failure-rate", type=SHARE, help="Share of attempts that fail [default: 0].")
 @click.option(
     "--failed-service",
     "failed_service_seconds",
@@ -77,11 +105,9 @@ def command() -> None:
 )
 @click.option(
     "--max-attempts",
-    type=PositiveInt(high=1_000_000),
-    default=1,
-    show_default=True,
+    type=PositiveInt(high=10_000),
     metavar="N",
-    help="Attempts a job has, the first included.",
+    help="Attempts a job has, the first included [default: 1].",
 )
 @click.option(
     "--quota",
@@ -89,6 +115,19 @@ def command() -> None:
     type=RATE,
     help="Calls that the upstream admits, one per attempt.",
 )
+@click.option(
+    "--observed",
+    "observed_seconds",
+    type=POSITIVE_DURATION,
+    help="How long the arrivals were watched: 15m.",
+)
+@click.option(
+    "--completions-seen",
+    type=PositiveInt(),
+    metavar="N",
+    help="How many completions the rate or the service time is from.",
+)
+@click.option("--failures-seen", type=_Seen(), help="K of N attempts seen failed: 40/200.")
 @click.option(
     "--by",
     "by_seconds",
@@ -101,9 +140,10 @@ def command() -> None:
     metavar="N",
     help="The backlog at which something breaks: says when it is reached.",
 )
+@click.option("--seed", type=NonNegativeInt(high=_MOST_SEED), help="Seed of the draws.")
 @json_option
 def drain(as_json: bool, **question: Any) -> None:
-    """Time until a backlog is gone, from numbers.
+    """Time until a backlog is gone, with its range.
 
     Give the completion rate, or the workers and their service time.
 
@@ -114,88 +154,94 @@ def drain(as_json: bool, **question: Any) -> None:
     """  # noqa: D301
     from jobplaybook.estimates import estimate_drain
 
-    estimate = estimate_drain(**question)
-    emit(estimate.to_json(), as_json, _lines(estimate))
+    given = {name: value for name, value in question.items() if value is not None}
+    for name in ("backlog", "arrival_rate"):
+        if name not in given:
+            raise click.UsageError(f"Missing option '--{name.removesuffix('_rate')}'.")
+    estimate = estimate_drain(**given)
+    emit(estimate.to_json(), as_json, str(estimate).split("\n"))
 
 
-def _lines(estimate: DrainEstimate) -> Iterator[str]:
-    yield _answer(estimate)
-    details = (_flow, _dead_letters, _deadline, _limit, _caution)
-    yield from (_INDENT + line for detail in details if (line := detail(estimate)))
+@command.command(name="amplification")
+@click.option(
+    "--layer",
+    "layers",
+    type=_NameValue(PositiveInt(high=1_000), "NAME=N"),
+    multiple=True,
+    required=True,
+    help="A layer that retries and its attempts, the first included; outermost first.",
+)
+@click.option(
+    "--failure-rate", type=SHARE, required=True, help="Share of the innermost calls that fail."
+)
+@click.option(
+    "--budget",
+    "budgets",
+    type=_NameValue(SHARE, "NAME=R"),
+    multiple=True,
+    help="A layer's retry budget: retries per first attempt, 0.1.",
+)
+@click.option("--arrival", "arrival_rate", type=RATE, help="Requests from outside.")
+@click.option(
+    "--capacity", "capacity_rate", type=RATE, help="Calls the innermost service can answer."
+)
+@json_option
+def amplification(
+    as_json: bool, layers: tuple[Any, ...], budgets: tuple[Any, ...], **rates: Any
+) -> None:
+    """Calls that retrying layers make of one request.
 
+    \b
+    Example: jobplaybook estimate amplification --layer web=3 --layer worker=5
+                 --failure-rate 0.3 --arrival 100/s --capacity 300/s
+    """  # noqa: D301
+    from jobplaybook.estimates import RetryLayer, amplification
 
-def _answer(estimate: DrainEstimate) -> str:
-    if estimate.never:
-        return estimate.text
-    if estimate.inputs.backlog == 0:
-        return "no backlog"
-    return (
-        f"{estimate.text} until the backlog of {count_text(estimate.inputs.backlog, 'job')} is gone"
+    allowed, names = dict(budgets), [name for name, _ in layers]
+    for name in allowed:
+        if name not in names:
+            raise click.UsageError(
+                f"expected --budget for one of the layers {', '.join(names)}, found {name!r:.80}"
+            )
+    if len(set(names)) < len(names):
+        raise click.UsageError("expected every --layer to have a name of its own")
+    answer = amplification(
+        [RetryLayer(name=name, attempts=n, budget=allowed.get(name)) for name, n in layers], **rates
     )
+    emit(answer.to_json(), as_json, str(answer).split("\n"))
 
 
-def _flow(estimate: DrainEstimate) -> str:
-    from jobplaybook.estimates import rate_text
+@command.command(name="replay")
+@click.option("--jobs", type=NonNegativeInt(), required=True, help="Jobs to replay.")
+@click.option(
+    "--quota", "quota_rate", type=RATE, required=True, help="Calls that the upstream admits."
+)
+@click.option(
+    "--live", "live_rate", type=RATE, default="0", help="Calls of live traffic, which goes first."
+)
+@click.option(
+    "--service",
+    "service_seconds",
+    type=POSITIVE_DURATION,
+    default="1s",
+    show_default=True,
+    help="Mean time of a call.",
+)
+@click.option("--batch", type=PositiveInt(), metavar="N", help="Jobs at once [default: a minute].")
+@click.option(
+    "--lease",
+    "lease_seconds",
+    type=DURATION,
+    help="How long a batch stays locked: no larger one than ends in it.",
+)
+@json_option
+def replay(as_json: bool, **question: Any) -> None:
+    """Length and safe concurrency of a throttled replay.
 
-    inputs = estimate.inputs
-    into, out = rate_text(inputs.arrival_rate), rate_text(estimate.completion_rate)
-    by = f" by {count_text(inputs.servers, 'worker')}" if inputs.servers else ""
-    trend = "the backlog stays as it is"
-    if estimate.net_rate > 0:
-        trend = f"the backlog shrinks by {rate_text(estimate.net_rate)}"
-    elif estimate.net_rate < 0:
-        trend = f"the backlog grows by {rate_text(-estimate.net_rate)}"
-    return f"In {into}, out {out}{by}: {trend}."
+    \b
+    Example: jobplaybook estimate replay --jobs 8000 --quota 10/s --live 6/s --service 2s
+    """  # noqa: D301
+    from jobplaybook.estimates import estimate_replay
 
-
-def _dead_letters(estimate: DrainEstimate) -> str:
-    from jobplaybook.measures import exhausted_share
-
-    inputs = estimate.inputs
-    share = exhausted_share(inputs.failure_rate, max_attempts=inputs.max_attempts)
-    if share == 0:
-        return ""
-    dead = round(inputs.backlog * share)
-    about = f", about {count_text(dead)} of the backlog" if dead else ""
-    times = count_text(inputs.max_attempts, "time")
-    return f"{share * 100:.3g} % of the jobs fail {times} and end as dead letters{about}."
-
-
-def _deadline(estimate: DrainEstimate) -> str:
-    from jobplaybook.estimates import rate_text
-
-    by, needed = estimate.inputs.by_seconds, estimate.needed
-    if by is None or needed.completion_rate is None:
-        return ""
-    verdict = "in time" if estimate.seconds.mean <= by else "not in time"
-    ways = [f"completions of {rate_text(needed.completion_rate)}"]
-    if needed.workers == math.inf:
-        ways = ["a higher quota: no number of workers is enough"]
-    elif needed.workers is not None:
-        ways[0] += f" ({count_text(int(needed.workers), 'worker')})"
-    if needed.arrival_rate is not None:
-        ways.append(f"arrivals of at most {rate_text(needed.arrival_rate)}")
-    return f"In {duration_text(by)}: {verdict}; it takes {', or '.join(ways)}."
-
-
-def _limit(estimate: DrainEstimate) -> str:
-    limit, seconds = estimate.inputs.limit, estimate.seconds_to_limit
-    if limit is None or seconds is None:
-        return ""
-    jobs = count_text(limit, "job")
-    if seconds == 0:
-        return f"The limit of {jobs} is reached already."
-    if seconds == math.inf:
-        return f"The limit of {jobs} is not reached at these rates."
-    return f"The limit of {jobs} is reached in {duration_text(seconds)}."
-
-
-def _caution(estimate: DrainEstimate) -> str:
-    if estimate.net_rate == 0 and estimate.inputs.completion_rate is not None:
-        return (
-            "A queue without a backlog completes what arrives: if the completions were counted"
-            " then, its capacity is unknown and so is the answer."
-        )
-    if estimate.never and estimate.inputs.by_seconds is None:
-        return "Next: raise the completions or hold arrivals back; --by 4h says by how much."
-    return "A mean for rates that stay as they are; no range yet."
+    answer = estimate_replay(**question)
+    emit(answer.to_json(), as_json, str(answer).split("\n"))

@@ -272,3 +272,41 @@ def needed_workers(
     busy = rate * held * (1 - SAME)  # rounding must not ask for one worker more
     beyond_quota = calls * (1 - SAME) > number("quota_rate", quota_rate, finite=False)
     return math.inf if beyond_quota or busy == math.inf else math.ceil(busy)
+
+
+def quota_concurrency(quota_rate: float, *, service_seconds: float) -> float:
+    """Concurrent calls q*m that just use a quota up; more of them are only refused.
+
+    Parameters
+    ----------
+    quota_rate : float
+        q, calls per second that the upstream admits.
+    service_seconds : float
+        m, mean duration of a call, seconds, above 0.
+
+    Returns
+    -------
+    float
+        Calls at the same time; round down for a limit.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    Little's law for the calls in flight. Fails where the quota counts in fixed windows: then a
+    burst at a window's edge is refused although the mean fits.
+
+    References
+    ----------
+    Little, "A proof for the queuing formula L = λW", Operations Research 9(3), 1961.
+
+    Examples
+    --------
+    >>> quota_concurrency(2.5, service_seconds=4.0)
+    10.0
+    """
+    calls = number("quota_rate", quota_rate)
+    return calls * number("service_seconds", service_seconds, above_zero=True)

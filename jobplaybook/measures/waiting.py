@@ -136,3 +136,174 @@ def mean_wait(servers: int, *, arrival_rate: float, service_seconds: float) -> f
     load = number("arrival_rate", arrival_rate) * m
     waits = erlang_c(servers, offered=load)
     return waits * m / (servers - load) if load < servers else math.inf
+
+
+def wait_tail(
+    seconds: float, *, servers: int, arrival_rate: float, service_seconds: float
+) -> float:
+    """Probability P(W_q > t) that a job waits longer than ``seconds``, in an M/M/c queue.
+
+    Parameters
+    ----------
+    seconds : float
+        t, seconds.
+    servers : int
+        c, concurrent workers, at least 1.
+    arrival_rate : float
+        λ, new jobs per second.
+    service_seconds : float
+        m, mean duration of an attempt, seconds, above 0.
+
+    Returns
+    -------
+    float
+        From 0 to 1; 1.0 where λm >= c.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    C*exp(-(c/m - λ)t). Assumptions as `erlang_c`, first come first served.
+
+    References
+    ----------
+    Cooper, Introduction to Queueing Theory (2nd ed., 1981), ch. 3, blocked customers delayed.
+
+    Examples
+    --------
+    >>> wait_tail(0.0, servers=1, arrival_rate=0.75, service_seconds=1.0)
+    0.75
+    """
+    t = number("seconds", seconds)
+    m = number("service_seconds", service_seconds, above_zero=True)
+    waits = erlang_c(servers, offered=number("arrival_rate", arrival_rate) * m)
+    return waits * math.exp(-max(servers / m - arrival_rate, 0.0) * t)
+
+
+def mean_wait_general(
+    servers: int,
+    *,
+    arrival_rate: float,
+    service_seconds: float,
+    arrival_cv: float = 1.0,
+    service_cv: float = 1.0,
+) -> float:
+    """Mean waiting time W_q in a G/G/c queue, seconds, about; ``math.inf`` when λm >= c.
+
+    Parameters
+    ----------
+    servers, arrival_rate, service_seconds
+        As `mean_wait`.
+    arrival_cv, service_cv : float
+        Coefficients of variation of the times between arrivals and of the service times.
+
+    Returns
+    -------
+    float
+        Seconds from arrival to the start of the service.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+
+    Notes
+    -----
+    `mean_wait` times (cA^2 + cS^2)/2 (Allen and Cunneen): an approximation, good in heavy
+    traffic, poor for arrivals in large batches.
+
+    References
+    ----------
+    Allen, Probability, Statistics and Queueing Theory (2nd ed., 1990), ch. 5.
+
+    Examples
+    --------
+    Constant service times halve the wait:
+
+    >>> mean_wait_general(1, arrival_rate=0.75, service_seconds=1.0, service_cv=0.0)
+    1.5
+    """
+    factor = (number("arrival_cv", arrival_cv) ** 2 + number("service_cv", service_cv) ** 2) / 2.0
+    wait = mean_wait(servers, arrival_rate=arrival_rate, service_seconds=service_seconds)
+    return wait * factor if factor else 0.0
+
+
+def fifo_wait_seconds(ahead: float, *, completion_rate: float) -> float:
+    """Expected wait of a job that joins behind ``ahead`` others, seconds; inf if none completes.
+
+    Parameters
+    ----------
+    ahead : float
+        Q, jobs in front of it.
+    completion_rate : float
+        μ, jobs per second that leave the queue.
+
+    Returns
+    -------
+    float
+        Q/μ, seconds.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative or not finite.
+
+    Notes
+    -----
+    First come first served; nobody with a higher priority may come later.
+
+    References
+    ----------
+    Little, "A proof for the queuing formula L = λW", Operations Research 9(3), 1961.
+
+    Examples
+    --------
+    >>> fifo_wait_seconds(600, completion_rate=2.0)
+    300.0
+    """
+    q, out = number("ahead", ahead), number("completion_rate", completion_rate)
+    if q == 0:
+        return 0.0
+    return q / out if out else math.inf
+
+
+def head_age_seconds(waiting: float, *, arrival_rate: float) -> float:
+    """Age of the oldest job once all that wait came after the incident, about, seconds.
+
+    Parameters
+    ----------
+    waiting : float
+        Q, jobs waiting.
+    arrival_rate : float
+        λ, new jobs per second.
+
+    Returns
+    -------
+    float
+        Q/λ, seconds; ``math.inf`` where nothing arrives but something waits.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative or not finite.
+
+    Notes
+    -----
+    First come first served and a constant λ: then the queue is the arrivals of its head's age.
+
+    References
+    ----------
+    Kleinrock, Queueing Systems, vol. 2 (1976), sec. 2.7, the fluid approximation.
+
+    Examples
+    --------
+    >>> head_age_seconds(600, arrival_rate=2.0)
+    300.0
+    """
+    q, into = number("waiting", waiting), number("arrival_rate", arrival_rate)
+    if q == 0:
+        return 0.0
+    return q / into if into else math.inf

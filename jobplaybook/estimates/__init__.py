@@ -1,0 +1,34 @@
+"""Estimates worth acting on: measured inputs, resampled as far as they are known."""
+
+from __future__ import annotations
+
+from jobplaybook.estimates.amplification import (
+    Amplification,
+    RetryLayer,
+    amplification,
+    exhausted_after,
+)
+from jobplaybook.estimates.drain import DRAINED_MEANS, DrainEstimate, Needed, estimate_drain
+from jobplaybook.estimates.inputs import DrainInputs, Spread, rate_text
+from jobplaybook.estimates.rates import RateSeen
+from jobplaybook.estimates.replay import ReplayEstimate, estimate_replay
+from jobplaybook.estimates.seen import BacklogSeen, estimate_seen
+
+__all__ = [
+    "DRAINED_MEANS",
+    "Amplification",
+    "BacklogSeen",
+    "DrainEstimate",
+    "DrainInputs",
+    "Needed",
+    "RateSeen",
+    "ReplayEstimate",
+    "RetryLayer",
+    "Spread",
+    "amplification",
+    "estimate_drain",
+    "estimate_replay",
+    "estimate_seen",
+    "exhausted_after",
+    "rate_text",
+]
