@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from jobplaybook.errors import InputError
 from jobplaybook.frames import TIME, Column, FrameSchema, new_frame
-from jobplaybook.life_events import Event
-from jobplaybook.life_words import Attempt
+from jobplaybook.life_events import Attempt, Event
 from jobplaybook.queries import cohort as queries
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.units import MICROS, plain, shown
@@ -17,46 +16,44 @@ from jobplaybook.units import MICROS, plain, shown
 if TYPE_CHECKING:
     import pandas as pd
 
+_JOB = Column("text", "the job's id")
+_ATTEMPT = Column("int64", "which attempt of it, from 1", "attempts")
+_WORKER = Column("text", "who ran it; missing: not recorded", nullable=True)
+_OUTCOME = Column("text", "how it ended")
 COHORT: FrameSchema = {
-    "job": Column(dtype="text", doc="the job's id"),
-    "why": Column(dtype="text", doc="what puts it among the worst"),
-    "in_system_seconds": Column(
-        dtype="float64", unit="s", nullable=True, doc="from acceptance to the end, or until now"
-    ),
-    "attempts": Column(dtype="int64", unit="attempts", doc="attempts started so far"),
-    "state": Column(dtype="text", doc="its state where the window ends"),
-    "job_type": Column(dtype="text", nullable=True, doc="what it does"),
-    "queue": Column(dtype="text", nullable=True, doc="its queue"),
+    "job": _JOB,
+    "why": Column("text", "what puts it among the worst"),
+    "in_system_seconds": Column("float64", "from acceptance to the end, or now", "s", True),
+    "attempts": Column("int64", "attempts started so far", "attempts"),
+    "state": Column("text", "its state where the window ends"),
+    "job_type": Column("text", "what it does", nullable=True),
+    "queue": Column("text", "its queue", nullable=True),
 }
 ATTEMPTS: FrameSchema = {
-    "job": Column(dtype="text", doc="the job's id"),
-    "attempt": Column(dtype="int64", unit="attempts", doc="which attempt of it, from 1"),
-    "worker": Column(dtype="text", nullable=True, doc="who ran it; missing: not recorded"),
-    "started_at": Column(dtype=TIME, unit="UTC", nullable=True, doc="when it began"),
-    "ended_at": Column(dtype=TIME, unit="UTC", nullable=True, doc="when it ended; missing: runs"),
-    "outcome": Column(dtype="text", doc="how it ended"),
-    "lease_over_at": Column(
-        dtype=TIME, unit="UTC", nullable=True, doc="when its lease ended, where it still runs"
-    ),
-    "heartbeat_at": Column(
-        dtype=TIME, unit="UTC", nullable=True, doc="its worker's last sign, where it still runs"
-    ),
+    "job": _JOB,
+    "attempt": _ATTEMPT,
+    "worker": _WORKER,
+    "started_at": Column(TIME, "when it began", "UTC", True),
+    "ended_at": Column(TIME, "when it ended; missing: runs", "UTC", True),
+    "outcome": _OUTCOME,
+    "lease_over_at": Column(TIME, "when its lease ended, where it still runs", "UTC", True),
+    "heartbeat_at": Column(TIME, "its worker's last sign, where it still runs", "UTC", True),
 }
 WAITS: FrameSchema = {
-    "attempt": Column(dtype="int64", unit="attempts", doc="which attempt, from 1"),
-    "waited_seconds": Column(dtype="float64", unit="s", nullable=True, doc="before it began"),
-    "ran_seconds": Column(dtype="float64", unit="s", nullable=True, doc="missing: still runs"),
-    "outcome": Column(dtype="text", doc="how it ended"),
-    "counted_from": Column(dtype="text", doc="where the wait begins"),
-    "worker": Column(dtype="text", nullable=True, doc="who ran it; missing: not recorded"),
+    "attempt": _ATTEMPT,
+    "waited_seconds": Column("float64", "before it began", "s", True),
+    "ran_seconds": Column("float64", "missing: still runs", "s", True),
+    "outcome": _OUTCOME,
+    "counted_from": Column("text", "where the wait begins"),
+    "worker": _WORKER,
 }
 EVENTS: FrameSchema = {
-    "at": Column(dtype=TIME, unit="UTC", doc="when it happened"),
-    "event": Column(dtype="text", doc="what happened"),
-    "note": Column(dtype="text", doc="what else is known of it"),
-    "attempt": Column(dtype="text", nullable=True, doc="in which attempt"),
-    "worker": Column(dtype="text", nullable=True, doc="whose it was"),
-    "layer": Column(dtype="text", nullable=True, doc="in which layer; missing: outside"),
+    "at": Column(TIME, "when it happened", "UTC"),
+    "event": Column("text", "what happened"),
+    "note": Column("text", "what else is known of it"),
+    "attempt": Column("text", "in which attempt", nullable=True),
+    "worker": Column("text", "whose it was", nullable=True),
+    "layer": Column("text", "in which layer; missing: outside", nullable=True),
 }
 
 
@@ -106,54 +103,28 @@ def worst_jobs(
 def attempts(snapshot: Snapshot, jobs: Sequence[str], *, now: int | None = None) -> pd.DataFrame:
     """Return the attempts of some jobs, in the order they began: a frame of schema `ATTEMPTS`.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        An open snapshot.
-    jobs : sequence of str
-        Their ids.
-    now : int, optional
-        When leases are judged; by default when each job was read.
+    Leases are judged at ``now``, microseconds UTC; by default when each job was read.
     """
-    return new_frame(
-        ATTEMPTS, snapshot.rows(queries.attempts_of(jobs, snapshot.captured_at, now=now))
-    )
+    asked = queries.attempts_of(jobs, snapshot.captured_at, now=now)
+    return new_frame(ATTEMPTS, snapshot.rows(asked))
 
 
 def event_frame(events: Sequence[Event]) -> pd.DataFrame:
     """Return a job's events as a frame of schema `EVENTS`."""
-    return new_frame(
-        EVENTS,
-        [
-            (
-                event.at,
-                event.event,
-                plain(event.note),
-                event.attempt and str(event.attempt),
-                event.owner,
-                event.layer and str(event.layer),
-            )
-            for event in events
-        ],
-    )
+    rows = [
+        (e.at, e.event, plain(e.note), e.attempt and str(e.attempt), e.owner, e.layer)
+        for e in events
+    ]
+    return new_frame(EVENTS, rows)
 
 
 def wait_frame(attempts: Sequence[Attempt]) -> pd.DataFrame:
     """Return what a job's attempts waited and ran as a frame of schema `WAITS`."""
-    return new_frame(
-        WAITS,
-        [
-            (
-                attempt.attempt,
-                attempt.waited_seconds,
-                attempt.ran_seconds,
-                attempt.outcome,
-                _counted_from(attempt),
-                attempt.owner,
-            )
-            for attempt in attempts
-        ],
-    )
+    rows = [
+        (a.attempt, a.waited_seconds, a.ran_seconds, a.outcome, _counted_from(a), a.owner)
+        for a in attempts
+    ]
+    return new_frame(WAITS, rows)
 
 
 def _counted_from(attempt: Attempt) -> str:

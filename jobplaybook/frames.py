@@ -6,10 +6,9 @@ notebooks and pictures need frames: `triage` reads integers and never imports pa
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -32,57 +31,43 @@ _WIDTHS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21_600
 Interval = tuple[int, int | None]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a frame.
+    """One column of a frame: its type (``text``, ``int64``, ``float64``, `TIME`) and meaning.
 
-    Parameters
-    ----------
-    dtype : str
-        ``text``, ``int64``, ``float64`` or `TIME`.
-    unit : str
-        ``jobs``, ``events``, ``s`` or ``UTC``; empty for names.
-    nullable : bool
-        Whether a value may be missing.
-    doc : str
-        What it holds.
+    ``unit`` is ``jobs``, ``events``, ``attempts``, ``s`` or ``UTC``, and empty for names.
     """
 
     dtype: str
+    doc: str
     unit: str = ""
     nullable: bool = False
-    doc: str
 
 
 FrameSchema = Mapping[str, Column]
 
-_QUEUE = Column(dtype="text", nullable=True, doc="the queue's name; missing where it has none")
-_UNTIL = Column(dtype=TIME, unit="UTC", doc="end of the time bucket")
-
+_QUEUE = Column("text", "the queue's name; missing where it has none", nullable=True)
+_UNTIL = Column(TIME, "end of the time bucket", "UTC")
 STANDING: FrameSchema = {
     "queue": _QUEUE,
-    "state": Column(dtype="text", doc="the jobs' state at the moment of judgement"),
-    "jobs": Column(dtype="int64", unit="jobs", doc="how many"),
-    "oldest_seconds": Column(
-        dtype="float64", unit="s", nullable=True, doc="how long the oldest has been in this state"
-    ),
+    "state": Column("text", "the jobs' state at the moment of judgement"),
+    "jobs": Column("int64", "how many", "jobs"),
+    "oldest_seconds": Column("float64", "how long the oldest is in it", "s", nullable=True),
 }
 FLOW: FrameSchema = {
     "queue": _QUEUE,
     "until_at": _UNTIL,
-    "arrivals": Column(dtype="int64", unit="events", doc="jobs accepted in the bucket"),
-    "claims": Column(dtype="int64", unit="events", doc="attempts started in the bucket"),
-    "completions": Column(dtype="int64", unit="events", doc="jobs completed in the bucket"),
-    "dead": Column(dtype="int64", unit="events", doc="jobs given up in the bucket"),
-    "cancelled": Column(dtype="int64", unit="events", doc="jobs cancelled in the bucket"),
+    "arrivals": Column("int64", "jobs accepted in the bucket", "events"),
+    "claims": Column("int64", "attempts started in the bucket", "events"),
+    "completions": Column("int64", "jobs completed in the bucket", "events"),
+    "dead": Column("int64", "jobs given up in the bucket", "events"),
+    "cancelled": Column("int64", "jobs cancelled in the bucket", "events"),
 }
 OLDEST_AGE: FrameSchema = {
     "queue": _QUEUE,
     "until_at": _UNTIL,
     "oldest_claimable_age_seconds": Column(
-        dtype="float64",
-        unit="s",
-        doc="greatest age that the oldest claimable job reached in the bucket; 0: none waited",
+        "float64", "greatest age of the oldest claimable job in the bucket; 0: none waited", "s"
     ),
 }
 
@@ -111,16 +96,14 @@ def new_frame(schema: FrameSchema, rows: Sequence[Sequence[Any]]) -> pd.DataFram
     """Make a checked frame; times come in microseconds UTC."""
     import pandas as pd
 
-    columns = list(zip(*rows, strict=True)) or [() for _ in schema]
-    made = {}
-    for (name, column), values in zip(schema.items(), columns, strict=True):
-        dtype = "object" if column.dtype == "text" else column.dtype
-        if dtype == TIME:
-            moments = pd.to_datetime(list(values), unit="us", utc=True)
-            made[name] = pd.Series(pd.DatetimeIndex(moments).as_unit("us"))
-        else:
-            made[name] = pd.Series(list(values), dtype=dtype)
-    return check_frame(pd.DataFrame(made), schema)
+    # As objects first: beside a hole, a column of numbers would lose the microseconds of its times.
+    frame = pd.DataFrame(list(rows), columns=list(schema), dtype="object")
+    for name, column in schema.items():
+        if column.dtype == TIME:
+            frame[name] = pd.to_datetime(frame[name], unit="us", utc=True).astype(TIME)
+        elif column.dtype != "text":
+            frame[name] = frame[name].astype(column.dtype)
+    return check_frame(frame, schema)
 
 
 def standing(snapshot: Snapshot, *, now: int | None = None) -> pd.DataFrame:
@@ -177,8 +160,9 @@ def buckets_of(since: int, until: int, bucket_seconds: float | None = None) -> B
     >>> steps.width // 1_000_000, len(steps)
     (5, 120)
     """
-    width = MICROS if bucket_seconds is None else max(round(bucket_seconds * MICROS), 1)
-    if bucket_seconds is None:
+    if bucket_seconds is not None:
+        width = max(round(bucket_seconds * MICROS), 1)
+    else:
         fitting = (w * MICROS for w in _WIDTHS if (until - since) <= w * MICROS * _MOST_BUCKETS)
         width = next(fitting, -(-(until - since) // _MOST_BUCKETS))
     return Buckets(first=since - since % width, until=until, width=width)
@@ -187,131 +171,120 @@ def buckets_of(since: int, until: int, bucket_seconds: float | None = None) -> B
 def flow(
     snapshot: Snapshot, *, since: int, until: int, bucket_seconds: float | None = None
 ) -> pd.DataFrame:
-    """Return how many jobs came, were claimed and ended, per queue and time bucket.
+    """Return how many jobs came, were claimed and ended: a frame of schema `FLOW`.
 
     Parameters
     ----------
     snapshot : Snapshot
         An open snapshot.
     since, until : int
-        The window, microseconds UTC; buckets begin at the first event in it.
+        The window, microseconds UTC; buckets begin at the first event in it, and every queue has
+        every bucket.
     bucket_seconds : float, optional
         Width of a bucket; by default a round one that makes at most 120.
-
-    Returns
-    -------
-    DataFrame
-        Of schema `FLOW`; every queue has every bucket.
     """
-    totals = snapshot.rows(flow_queries.totals(since, until))
-    steps = buckets_of(_first_event(totals, since), until, bucket_seconds)
-    counted = snapshot.rows(flow_queries.buckets(since, until, bucket=steps.width))
-    cells: dict[tuple[str | None, int, str], int] = defaultdict(int)
-    for kind, queue, begin, count in counted:
-        cells[queue, steps.index(begin), kind] += count
-    for queue, at, count in snapshot.rows(_cancelled(since, until)):
-        cells[queue, steps.index(at), "cancelled"] += count
+    steps, queues = _steps(snapshot, since, until, bucket_seconds)
+    counts = count_events(snapshot, since, until, steps)
     kinds = ("arrival", "claim", "completion", "dead", "cancelled")
     rows = [
-        (queue, end, *(cells[queue, step, kind] for kind in kinds))
-        for queue in _queues([*(row[1] for row in totals), *(queue for queue, *_ in cells)])
+        (queue, end, *(counts[queue, step, kind] for kind in kinds))
+        for queue in _in_order(queues | {queue for queue, *_ in counts})
         for step, end in enumerate(steps.ends())
     ]
     return new_frame(FLOW, rows)
 
 
-def _cancelled(since: int, until: int) -> sa.Select[Any]:
-    """Return when jobs were cancelled: queue, at, count."""
-    at = micros(jobs.c.finished_at)
-    return (
-        sa.select(jobs.c.queue, at, sa.func.count())
-        .where(jobs.c.status == words(Status.CANCELLED)[0], at.between(since, until))
-        .group_by(jobs.c.queue, at)
-    )
-
-
-def _first_event(totals: Iterable[tuple[Any, ...]], since: int) -> int:
-    return min((first for *_, first, _last in totals), default=since)
-
-
-def _queues(names: Iterable[str | None]) -> list[str | None]:
-    return sorted(set(names), key=lambda name: (name is not None, name or ""))
-
-
 def oldest_age(
     snapshot: Snapshot, *, since: int, until: int, bucket_seconds: float | None = None
 ) -> pd.DataFrame:
-    """Return how long the oldest claimable job waited, per queue and time bucket.
+    """Return how long the oldest claimable job waited: a frame of schema `OLDEST_AGE`.
 
     Parameters
     ----------
-    snapshot : Snapshot
-        An open snapshot.
-    since, until : int
-        The window, microseconds UTC; the buckets are those of `flow`.
-    bucket_seconds : float, optional
-        Width of a bucket.
-
-    Returns
-    -------
-    DataFrame
-        Of schema `OLDEST_AGE`.
+    snapshot, since, until, bucket_seconds
+        As `flow` takes them; the buckets are the same.
 
     Notes
     -----
     Only a job's latest attempt is known to have waited: a wait before an earlier attempt is not
     in the picture, and neither is the rest of a parked retry.
     """
-    totals = snapshot.rows(flow_queries.totals(since, until))
-    steps = buckets_of(_first_event(totals, since), until, bucket_seconds)
-    waits: dict[str | None, list[Interval]] = {row[1]: [] for row in totals}
-    for queue, begin, end in snapshot.rows(flow_queries.claimable_intervals(since, until)):
-        waits.setdefault(queue, []).append((begin, end))
+    steps, queues = _steps(snapshot, since, until, bucket_seconds)
+    waits = waits_by_queue(snapshot, since, until)
     rows = [
         (queue, end, age / MICROS)
-        for queue in _queues(waits)
-        for end, age in zip(steps.ends(), oldest_ages(waits[queue], steps), strict=True)
+        for queue in _in_order(queues | waits.keys())
+        for end, age in zip(steps.ends(), oldest_ages(waits.get(queue, ()), steps), strict=True)
     ]
     return new_frame(OLDEST_AGE, rows)
 
 
+def _steps(
+    snapshot: Snapshot, since: int, until: int, bucket_seconds: float | None
+) -> tuple[Buckets, set[str | None]]:
+    """Return the buckets from the first event on, and the queues that had any."""
+    totals = snapshot.rows(flow_queries.totals(since, until))
+    first = min((first for *_, first, _last in totals), default=since)
+    return buckets_of(first, until, bucket_seconds), {queue for _, queue, *_ in totals}
+
+
+def _in_order(queues: Iterable[str | None]) -> list[str | None]:
+    return sorted(queues, key=lambda name: (name is not None, name or ""))
+
+
+def count_events(
+    snapshot: Snapshot, since: int, until: int, steps: Buckets
+) -> Counter[tuple[str | None, int, str]]:
+    """Return how many events there were by queue, step and kind.
+
+    Kinds are those of `jobplaybook.queries.flow.events`, and ``cancelled``.
+    """
+    counts: Counter[tuple[str | None, int, str]] = Counter()
+    for kind, queue, begin, count in snapshot.rows(
+        flow_queries.buckets(since, until, bucket=steps.width)
+    ):
+        counts[queue, steps.index(begin), kind] += count
+    at = micros(jobs.c.finished_at)
+    cancelled = sa.select(jobs.c.queue, at).where(
+        jobs.c.status == words(Status.CANCELLED)[0], at.between(since, until)
+    )
+    counts.update((queue, steps.index(end), "cancelled") for queue, end in snapshot.rows(cancelled))
+    return counts
+
+
+def waits_by_queue(snapshot: Snapshot, since: int, until: int) -> dict[str | None, list[Interval]]:
+    """Return from when to when jobs could be claimed and were not, in order of beginnings."""
+    waits: dict[str | None, list[Interval]] = {}
+    for queue, begin, end in snapshot.rows(flow_queries.claimable_intervals(since, until)):
+        waits.setdefault(queue, []).append((begin, end))
+    return waits
+
+
 def oldest_ages(intervals: Iterable[Interval], steps: Buckets) -> list[int]:
-    """Return per step the greatest age that an interval reached inside it.
+    """Return per step the greatest age that an interval reached inside it; 0: none was there.
 
     Parameters
     ----------
     intervals : iterable of (int, int or None)
         From when to when each job could be claimed, in order of their beginnings; None: still.
     steps : Buckets
-        The steps of time.
-
-    Returns
-    -------
-    list of int
-        Ages in the intervals' own unit; 0 where nothing was claimable.
+        The steps of time, in the intervals' own unit.
 
     Notes
     -----
     An interval that ends inside a step reaches its whole length there; of those that outlast a
-    step, the one that began first is the oldest, and a heap keeps it on top. n intervals and b
-    steps cost O(n log n + b).
+    step, the one that began first is the oldest. n intervals and b steps cost O(n + b).
     """
     ages = [0] * len(steps)
-    starting = []
-    for begin, end in intervals:
-        if end is not None and steps.first <= end < steps.until:
-            place = steps.index(end)
-            ages[place] = max(ages[place], end - begin)
-        starting.append((begin, steps.until if end is None else end))
-    waiting: list[tuple[int, int]] = []
-    upcoming = iter(starting)
-    following = next(upcoming, None)
+    spans = [(begin, steps.until if end is None else end) for begin, end in intervals]
+    for begin, end in spans:
+        if steps.first <= end < steps.until:
+            step = steps.index(end)
+            ages[step] = max(ages[step], end - begin)
+    oldest = 0
     for step, end in enumerate(steps.ends()):
-        while following is not None and following[0] < end:
-            heappush(waiting, following)
-            following = next(upcoming, None)
-        while waiting and waiting[0][1] < end:
-            heappop(waiting)
-        if waiting:
-            ages[step] = max(ages[step], end - waiting[0][0])
+        while oldest < len(spans) and spans[oldest][1] < end:
+            oldest += 1
+        if oldest < len(spans) and spans[oldest][0] < end:
+            ages[step] = max(ages[step], end - spans[oldest][0])
     return ages

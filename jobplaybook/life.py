@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from jobplaybook import life_events
-from jobplaybook.life_events import Event
-from jobplaybook.life_words import Attempt, attempts_of, coming, told
+from jobplaybook.life_events import (
+    Attempt,
+    Event,
+    JobRows,
+    Row,
+    attempts_of,
+    events_of,
+    row_json,
+)
+from jobplaybook.life_words import coming, told
 from jobplaybook.model import FINISHED, Layer, Quality
 from jobplaybook.queries import standing, timeline
 from jobplaybook.snapshot.file import Snapshot
@@ -56,7 +63,7 @@ class Life:
     events: tuple[Event, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     not_recorded: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = field(default=())
+    warnings: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document of ``jobplaybook timeline``."""
@@ -111,66 +118,54 @@ def read_life(
     found = _dicts(snapshot, timeline.job(job_id))
     if not found:
         return _no_job(snapshot, job_id, outside)
-    job = found[0]
-    judged_at = now if now is not None else job["read_at"] or snapshot.captured_at
-    rows, effects, notices, deliveries = (
-        _dicts(snapshot, asked(job_id))
-        for asked in (
-            timeline.attempts_of,
-            timeline.effects_of,
-            timeline.notices_of,
-            timeline.deliveries_of,
-        )
-    )
-    worker = _worker(snapshot, job["owner"])
-    events = [
-        *life_events.intake(job, rows),
-        *life_events.attempt_events(rows),
-        *life_events.lease_events(job, rows, worker, judged_at),
-        *life_events.effect_events(effects),
-        *life_events.ending(job, rows),
-        *life_events.notice_events(notices),
-        *life_events.delivery_events(deliveries),
-        *outside,
-    ]
-    attempts = attempts_of(job, rows)
+    (job,) = found
+    rows = _rows_of(snapshot, job, now)
+    attempts = attempts_of(job, rows.attempts)
     missing = _not_recorded(snapshot, job, attempts)
-    following = coming(
-        job,
-        worker,
-        _paused_at(snapshot, job["queue"]),
-        sweeper=snapshot.meta.get("sweeper") or None,
-        seen_until=snapshot.captured_at,
-        judged_at=judged_at,
-    )
-    words = [*told(job, attempts, effects, notices, deliveries), following]
+    following = coming(rows)
+    words = [*told(rows, attempts), following]
     if missing:
         words.append(f"Not recorded by this system: {', '.join(missing)}.")
     return Life(
         job_id=job_id,
-        job=_job_json(job),
-        layer=_layer(snapshot, job_id, judged_at),
+        job=row_json(job),
+        layer=_layer(snapshot, job_id, rows.judged_at),
         explanation=" ".join(words),
         next=following,
-        events=tuple(sorted(events, key=life_events.place)),
+        events=events_of(rows, outside),
         attempts=attempts,
         not_recorded=missing,
-        warnings=(*snapshot.notes, *_time_warnings(snapshot, judged_at, job)),
+        warnings=(*snapshot.notes, *_time_warnings(snapshot, rows.judged_at, job)),
+    )
+
+
+def _rows_of(snapshot: Snapshot, job: Row, now: int | None) -> JobRows:
+    paused = snapshot.rows(sa.select(queues.c.paused_at).where(queues.c.queue == job["queue"]))
+    return JobRows(
+        job=job,
+        attempts=_dicts(snapshot, timeline.attempts_of(job["id"])),
+        effects=_dicts(snapshot, timeline.effects_of(job["id"])),
+        notices=_dicts(snapshot, timeline.notices_of(job["id"])),
+        deliveries=_dicts(snapshot, timeline.deliveries_of(job["id"])),
+        worker=next(iter(_dicts(snapshot, timeline.worker(job["owner"]))), None),
+        paused_at=next((at for (at,) in paused), None),
+        sweeper=snapshot.meta.get("sweeper"),
+        seen_until=snapshot.captured_at,
+        judged_at=now if now is not None else job["read_at"] or snapshot.captured_at,
     )
 
 
 def _layer(snapshot: Snapshot, job_id: str, judged_at: int) -> Layer:
-    asked = standing.each_job(judged_at).where(jobs.c.id == job_id)
-    (row,) = _dicts(snapshot, asked)
+    (row,) = _dicts(snapshot, standing.each_job(judged_at).where(jobs.c.id == job_id))
     return Layer(row["layer"])
 
 
-def _paused_at(snapshot: Snapshot, queue: str | None) -> int | None:
-    asked = sa.select(queues.c.paused_at).where(queues.c.queue == queue)
-    return next((at for (at,) in snapshot.rows(asked)), None)
+def _dicts(snapshot: Snapshot, statement: sa.Select[Any]) -> list[Row]:
+    names = statement.selected_columns.keys()
+    return [dict(zip(names, row, strict=True)) for row in snapshot.rows(statement)]
 
 
-def _time_warnings(snapshot: Snapshot, judged_at: int, job: dict[str, Any]) -> list[str]:
+def _time_warnings(snapshot: Snapshot, judged_at: int, job: Row) -> list[str]:
     seen = snapshot.captured_at
     if judged_at > seen and job["status"] not in FINISHED:
         return [
@@ -185,66 +180,45 @@ def _time_warnings(snapshot: Snapshot, judged_at: int, job: dict[str, Any]) -> l
     return []
 
 
-def _dicts(snapshot: Snapshot, statement: sa.Select[Any]) -> list[dict[str, Any]]:
-    names = statement.selected_columns.keys()
-    return [dict(zip(names, row, strict=True)) for row in snapshot.rows(statement)]
-
-
-def _worker(snapshot: Snapshot, owner: str | None) -> dict[str, Any] | None:
-    found = [] if owner is None else _dicts(snapshot, timeline.worker(owner))
-    return found[0] if found else None
-
-
-def _no_job(snapshot: Snapshot, job_id: str, outside: list[Event]) -> Life:
-    window = snapshot.meta.get("window_from", "")
-    words = (
-        f"There is no durable job {plain(job_id)} in this snapshot. It holds every unfinished job "
-        f"as of {iso(snapshot.captured_at)} and those that ended since {window}. If it was "
-        "accepted in that time, it never became durable: look at the intake. If it ended before, "
-        "or its system deletes what it finished, this snapshot cannot tell: capture with a longer "
-        "--since."
-    )
-    step = "Ask for the time the caller got an answer, and look at the intake's own log then."
-    if unread := snapshot.json("not_read") or {}:
-        step = "Capture again with a larger --budget."
+def _no_job(snapshot: Snapshot, job_id: str, outside: Sequence[Event]) -> Life:
+    unread = snapshot.json("not_read") or {}
+    if unread:
         left_out = plain("; ".join(f"{phase}: {why}" for phase, why in unread.items()))
         words = (
             f"There is no durable job {plain(job_id)} among what this snapshot holds, but not "
             f"everything was read ({left_out}), so it may well be in the queue. Capture again with "
             "a larger --budget before anything is concluded."
         )
+        step = "Capture again with a larger --budget."
+    else:
+        window = snapshot.meta.get("window_from", "")
+        words = (
+            f"There is no durable job {plain(job_id)} in this snapshot. It holds every unfinished "
+            f"job as of {iso(snapshot.captured_at)} and those that ended since {window}. If it was "
+            "accepted in that time, it never became durable: look at the intake. If it ended "
+            "before, or its system deletes what it finished, this snapshot cannot tell: capture "
+            "with a longer --since."
+        )
+        step = "Ask for the time the caller got an answer, and look at the intake's own log then."
     return Life(
         job_id=job_id,
         job=None,
         layer=None if unread else Layer.INTAKE,
         explanation=words,
         next=step,
-        events=tuple(sorted(outside, key=lambda event: event.at)),
+        events=tuple(sorted(outside, key=Event.place)),
         warnings=snapshot.notes,
     )
 
 
-def _not_recorded(
-    snapshot: Snapshot, job: dict[str, Any], attempts: Sequence[Attempt]
-) -> tuple[str, ...]:
+def _not_recorded(snapshot: Snapshot, job: Row, attempts: Sequence[Attempt]) -> tuple[str, ...]:
     state = "finished" if job["status"] in FINISHED else "live"
     absent = (facts.c.state == state) & (facts.c.quality == Quality.ABSENT.word)
-    rows = snapshot.rows(sa.select(facts.c.fact).where(absent).order_by(facts.c.fact))
-    names = {name for (name,) in rows}
+    names = {name for (name,) in snapshot.rows(sa.select(facts.c.fact).where(absent))}
     missing = [words for fact, words in _ASKED.items() if fact in names]
-    if "owner" not in names and (nobody := [a.attempt for a in attempts if a.owner is None]):
+    nobody = [str(attempt.attempt) for attempt in attempts if attempt.owner is None]
+    if nobody and "owner" not in names:
         noun = "attempt" if len(nobody) == 1 else "attempts"
-        listed = ", ".join(map(str, nobody[:5])) + (" and others" if len(nobody) > 5 else "")
-        missing.append(f"which worker ran {noun} {listed}")
+        more = " and others" if len(nobody) > 5 else ""
+        missing.append(f"which worker ran {noun} {', '.join(nobody[:5])}{more}")
     return tuple(missing)
-
-
-def _job_json(job: dict[str, Any]) -> dict[str, Any]:
-    return {
-        name: iso(value)
-        if name.endswith("_at") or name == "locked_until"
-        else str(value)
-        if name == "fencing_token" and value is not None
-        else value
-        for name, value in job.items()
-    }

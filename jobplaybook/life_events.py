@@ -1,14 +1,18 @@
-"""The events of one job's life, from its rows; each in the layer it happened in."""
+"""The events and the attempts of one job's life, from its rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import chain
 from typing import Any
 
 from jobplaybook.model import FINISHED, Layer, Outcome, Status
-from jobplaybook.units import count_text, iso
+from jobplaybook.units import MICROS, count_text, iso
+
+Row = Mapping[str, Any]
+"""A row by its canonical columns; times in microseconds UTC, None where not recorded."""
 
 ORDER = (
     "external",
@@ -31,6 +35,31 @@ ORDER = (
 """Events in the order they are told where they happened at the same moment."""
 
 
+def row_json(row: Row) -> dict[str, Any]:
+    """Return a row as a JSON object: times as ISO text, and a token, which may be long, as text."""
+    times = {name for name in row if name == "at" or name.endswith("_at")} | {"locked_until"}
+    found = {name: iso(value) if name in times else value for name, value in row.items()}
+    if found.get("fencing_token") is not None:
+        found["fencing_token"] = str(found["fencing_token"])
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRows:
+    """What a snapshot holds of one job, and the moment that its lease is judged at."""
+
+    job: Row
+    attempts: Sequence[Row]
+    effects: Sequence[Row]
+    notices: Sequence[Row]
+    deliveries: Sequence[Row]
+    worker: Row | None
+    paused_at: int | None
+    sweeper: str | None
+    seen_until: int
+    judged_at: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One thing that happened to a job; ``at`` is microseconds UTC."""
@@ -44,45 +73,37 @@ class Event:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        return {
-            "at": iso(self.at),
-            "layer": self.layer,
-            "event": self.event,
-            "attempt": self.attempt,
-            "owner": self.owner,
-            "note": self.note,
-        }
+        return row_json(asdict(self))
+
+    def place(self) -> tuple[int, float, int]:
+        """Return where it is told: by time, then by attempt, then in the order of `ORDER`."""
+        first = 0 if self.event in ("external", "accepted") else math.inf
+        attempt = first if self.attempt is None else self.attempt
+        return self.at, attempt, ORDER.index(self.event)
 
 
-def place(event: Event) -> tuple[int, float, int]:
-    """Return where an event is told: by time, then by attempt, then in the order of `ORDER`.
-
-    Examples
-    --------
-    >>> lost = Event(at=5, layer=Layer.CLAIMED, event="expired", attempt=1)
-    >>> taken = Event(at=5, layer=Layer.CLAIMED, event="taken-over", attempt=2)
-    >>> place(lost) < place(taken)
-    True
-    """
-    order = ORDER.index(event.event)
-    if event.attempt is not None:
-        return event.at, event.attempt, order
-    return event.at, 0 if event.event in ("external", "accepted") else math.inf, order
+def events_of(rows: JobRows, external: Sequence[Event] = ()) -> tuple[Event, ...]:
+    """Return what happened to a job, in order; what has no time is left out."""
+    told = chain(_accepted(rows), _attempted(rows), _leased(rows), _ended(rows), _outside(rows))
+    events = [
+        Event(at=at, layer=layer, event=event, attempt=attempt, owner=owner, note=note)
+        for at, layer, event, attempt, owner, note in told
+        if at is not None
+    ]
+    return tuple(sorted([*events, *external], key=Event.place))
 
 
-def intake(job: dict[str, Any], rows: Sequence[dict[str, Any]]) -> list[Event]:
-    """Return when the job was accepted and when it became due."""
-    events = []
-    created, due = job["created_at"], job["available_at"]
-    if created is not None:
-        events.append(Event(at=created, layer=Layer.INTAKE, event="accepted"))
+_Told = Iterator[tuple[int | None, Layer, str, int | None, str | None, str]]
+"""The values of an `Event`, whose time may be missing."""
+
+
+def _accepted(rows: JobRows) -> _Told:
+    created, due = rows.job["created_at"], rows.job["available_at"]
+    yield created, Layer.INTAKE, "accepted", None, None, ""
     if due is not None and (created is None or due > created):
-        attempt = len(rows) if job["status"] != Status.PENDING else len(rows) + 1
-        note = "" if attempt <= 1 else "of the latest attempt; earlier ones are not kept"
-        events.append(
-            Event(at=due, layer=Layer.WAITING, event="due", attempt=attempt or 1, note=note)
-        )
-    return events
+        attempt = max(len(rows.attempts) + (rows.job["status"] == Status.PENDING), 1)
+        note = "" if attempt == 1 else "of the latest attempt; earlier ones are not kept"
+        yield due, Layer.WAITING, "due", attempt, None, note
 
 
 _ENDED = {
@@ -94,128 +115,113 @@ _ENDED = {
 }
 
 
-def attempt_events(rows: Sequence[dict[str, Any]]) -> list[Event]:
-    """Return when attempts began and how they ended."""
-    events = []
-    before: dict[str, Any] | None = None
-    for row in rows:
-        if row["started_at"] is not None:
-            taken = before is not None and before["outcome"] == Outcome.EXPIRED
-            events.append(_of(row, "taken-over" if taken else "claimed", row["started_at"]))
-        ending = _ENDED.get(row["outcome"])
-        if ending is not None and row["ended_at"] is not None:
-            code = row["error_code"]
-            note = ending[1] or (f"error {code}" if code else "")
-            events.append(_of(row, ending[0], row["ended_at"], note))
-        before = row
-    return events
+def _attempted(rows: JobRows) -> _Told:
+    before = None
+    for row in rows.attempts:
+        who = row["attempt"], row["owner"]
+        begun = "taken-over" if before == Outcome.EXPIRED else "claimed"
+        yield row["started_at"], Layer.CLAIMED, begun, *who, ""
+        before = row["outcome"]
+        if before in _ENDED:
+            event, note = _ENDED[before]
+            yield row["ended_at"], Layer.CLAIMED, event, *who, note or _error(row["error_code"])
 
 
-def _of(row: dict[str, Any], event: str, at: int, note: str = "") -> Event:
-    return Event(
-        at=at,
-        layer=Layer.CLAIMED,
-        event=event,
-        attempt=row["attempt"],
-        owner=row["owner"],
-        note=note,
-    )
+def _error(code: str | None) -> str:
+    return f"error {code}" if code else ""
 
 
-def lease_events(
-    job: dict[str, Any],
-    rows: Sequence[dict[str, Any]],
-    worker: dict[str, Any] | None,
-    judged_at: int,
-) -> list[Event]:
-    """Return the last sign of life of a running job's worker, and the end of its lease."""
+def _leased(rows: JobRows) -> _Told:
+    job, worker = rows.job, rows.worker
     if job["status"] != Status.PROCESSING:
-        return []
-    attempt = len(rows) or None
-    events = []
-    claimed = job["claimed_at"] or 0
-    if worker is not None and (worker["heartbeat_at"] or 0) > claimed:
-        events.append(
-            Event(
-                at=worker["heartbeat_at"],
-                layer=Layer.CLAIMED,
-                event="renewed",
-                attempt=attempt,
-                owner=job["owner"],
-                note="the worker's last heartbeat",
-            )
-        )
-    if job["locked_until"] is not None and job["locked_until"] < judged_at:
-        events.append(
-            Event(
-                at=job["locked_until"],
-                layer=Layer.CLAIMED,
-                event="expired",
-                attempt=attempt,
-                owner=job["owner"],
-                note="the lease was over",
-            )
-        )
-    return events
+        return
+    who = len(rows.attempts) or None, job["owner"]
+    beat = None if worker is None else worker["heartbeat_at"]
+    if (beat or 0) > (job["claimed_at"] or 0):
+        yield beat, Layer.CLAIMED, "renewed", *who, "the worker's last heartbeat"
+    over = job["locked_until"]
+    if over is not None and over < rows.judged_at:
+        yield over, Layer.CLAIMED, "expired", *who, "the lease was over"
 
 
-def effect_events(rows: Sequence[dict[str, Any]]) -> list[Event]:
-    """Return when effects were intended and confirmed."""
-    events = []
-    for row in rows:
+def _ended(rows: JobRows) -> _Told:
+    job = rows.job
+    if job["status"] in FINISHED:
+        last = rows.attempts[-1] if rows.attempts else {}
+        who = last.get("attempt"), last.get("owner")
+        note = _error(job["last_error_code"])
+        yield job["finished_at"], Layer.RESULT, job["status"], *who, note
+
+
+def _outside(rows: JobRows) -> _Told:
+    for row in rows.effects:
         note = f"{row['kind'] or 'effect'} {row['effect_key']} ({row['status']})"
-        for name, at in (
-            ("effect-intended", row["intended_at"]),
-            ("effect-confirmed", row["confirmed_at"]),
-        ):
-            if at is not None:
-                events.append(
-                    Event(at=at, layer=Layer.EFFECT, event=name, attempt=row["attempt"], note=note)
-                )
-    return events
-
-
-def ending(job: dict[str, Any], rows: Sequence[dict[str, Any]]) -> list[Event]:
-    """Return how the job ended."""
-    if job["finished_at"] is None or job["status"] not in FINISHED:
-        return []
-    last = rows[-1] if rows else None
-    return [
-        Event(
-            at=job["finished_at"],
-            layer=Layer.RESULT,
-            event=job["status"],
-            attempt=last["attempt"] if last else None,
-            owner=last["owner"] if last else None,
-            note=f"error {job['last_error_code']}" if job["last_error_code"] else "",
+        yield row["intended_at"], Layer.EFFECT, "effect-intended", row["attempt"], None, note
+        yield row["confirmed_at"], Layer.EFFECT, "effect-confirmed", row["attempt"], None, note
+    for row in rows.notices:
+        yield row["published_at"], Layer.NOTIFIED, "notice-sent", None, None, row["topic"] or ""
+    for row in rows.deliveries:
+        note = (
+            f"{row['event_type'] or 'delivery'}, {count_text(row['times_received'] or 1, 'time')}"
         )
-    ]
+        yield row["received_at"], Layer.INTAKE, "delivery-received", None, None, note
 
 
-def notice_events(rows: Sequence[dict[str, Any]]) -> list[Event]:
-    """Return when notices were sent."""
-    return [
-        Event(
-            at=row["published_at"],
-            layer=Layer.NOTIFIED,
-            event="notice-sent",
-            note=row["topic"] or "",
-        )
-        for row in rows
-        if row["published_at"] is not None
-    ]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One attempt: how long it waited and how long it ran, seconds; None where not recorded.
+
+    ``waited_seconds`` runs from the moment the job could be claimed. Where that moment is not
+    kept (an earlier retry), it runs from acceptance or from the end of the attempt before, a
+    rest until the job was due included, and ``wait_is_exact`` is False.
+    """
+
+    attempt: int
+    owner: str | None
+    started_at: int | None
+    ended_at: int | None
+    outcome: str
+    waited_seconds: float | None
+    ran_seconds: float | None
+    wait_is_exact: bool
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the JSON object."""
+        return row_json(asdict(self))
 
 
-def delivery_events(rows: Sequence[dict[str, Any]]) -> list[Event]:
-    """Return when webhook deliveries came in."""
-    events = []
-    for row in rows:
-        if row["received_at"] is not None:
-            times = count_text(row["times_received"] or 1, "time")
-            note = f"{row['event_type'] or 'delivery'}, {times}"
-            events.append(
-                Event(
-                    at=row["received_at"], layer=Layer.INTAKE, event="delivery-received", note=note
-                )
+def attempts_of(job: Row, rows: Sequence[Row]) -> tuple[Attempt, ...]:
+    """Return a job's attempts with what they waited and ran, the first one first."""
+    found = []
+    for row, before in zip(rows, [None, *rows], strict=False):
+        begin, exact = _free_from(job, row, before, is_last=row is rows[-1])
+        waited = seconds_between(begin, row["started_at"])
+        found.append(
+            Attempt(
+                **{name: row[name] for name in _KEPT},
+                waited_seconds=waited,
+                ran_seconds=seconds_between(row["started_at"], row["ended_at"]),
+                wait_is_exact=exact and waited is not None,
             )
-    return events
+        )
+    return tuple(found)
+
+
+_KEPT = ("attempt", "owner", "started_at", "ended_at", "outcome")
+
+
+def _free_from(job: Row, row: Row, before: Row | None, *, is_last: bool) -> tuple[int | None, bool]:
+    """Return from when an attempt could have begun, and whether that is kept exactly."""
+    created, due = job["created_at"], job["available_at"]
+    if due is not None and is_last and job["status"] not in (Status.PENDING, Status.HELD):
+        return max(due, created or due), True
+    if row["attempt"] == 1:
+        # A time that lies before acceptance was never put off: the job was due at once.
+        return created, created is not None and due is not None and due <= created
+    follows = before is not None and before["attempt"] == row["attempt"] - 1
+    return (before["ended_at"] if follows and before else None), False
+
+
+def seconds_between(begin: int | None, end: int | None) -> float | None:
+    """Return how long it was, never below 0; None where one of the times is not recorded."""
+    return None if begin is None or end is None else max((end - begin) / MICROS, 0.0)

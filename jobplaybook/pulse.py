@@ -6,24 +6,30 @@ of how much more it could do: then "no backlog" or "capacity unknown" is the ans
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from jobplaybook import measures
 from jobplaybook.cohort import no_queue
+from jobplaybook.detectors.findings import rate_text
 from jobplaybook.detectors.flow import oldest_age_seconds, queue_name
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.errors import InputError
 from jobplaybook.estimates import estimate_drain
-from jobplaybook.frames import Buckets, Interval, buckets_of, oldest_ages
+from jobplaybook.frames import (
+    Buckets,
+    Interval,
+    buckets_of,
+    count_events,
+    oldest_ages,
+    waits_by_queue,
+)
 from jobplaybook.measures.balance import LittleCheck, busy_share, little_check
-from jobplaybook.pulse_words import a_minute, capacity_words, state_word
 from jobplaybook.queries import flow
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.units import MICROS, duration_text, iso, plain
-from jobplaybook.verdict import time_warnings
+from jobplaybook.verdict import queue_word, time_warnings
 
 _MOST_BUCKETS = 5_000
 SATURATED_SHARE = 0.95
@@ -73,7 +79,7 @@ class QueuePulse:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        return {name: _finite(getattr(self, name)) for name in self.__slots__}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +95,7 @@ class Point:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
-        return {name: getattr(self, name) for name in self.__slots__} | {"at": iso(self.at)}
+        return asdict(self) | {"at": iso(self.at)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,30 +144,46 @@ class Pulse:
 
     def __str__(self) -> str:
         """Return the health for people: a line a queue, then what the numbers rest on."""
-        rows = [_row(queue) for queue in (*self.queues, self.overall)]
-        width = max(5, *(len(row[0]) for row in rows))
+        rows = [_HEAD, *(_row(queue) for queue in (*self.queues, self.overall))]
+        width = max(len(name) for name, *_ in rows)
         lines = [
-            f"{'queue':<{width}}  {'waiting':>7}  {'oldest':>10}  {'in/min':>7}  {'done/min':>8}  "
-            f"{'waited':>6}  state"
-        ]
-        lines += [
             f"{name:<{width}}  {waiting:>7}  {oldest:>10}  {came:>7}  {done:>8}  {busy:>6}  {word}"
             for name, waiting, oldest, came, done, busy, word in rows
         ]
         seen = self.situation
-        said = [
+        lines.append(
             f"Rates over the {duration_text(seen.rate_seconds)} before {iso(seen.flow_until)}; "
             "waited: share of that time in which a job could be claimed and was not."
-        ]
-        said += [f"{queue_name(q.queue)}: {q.capacity}" for q in self.queues if q.claimable]
+        )
+        lines += [f"{queue_name(q.queue)}: {q.capacity}" for q in self.queues if q.claimable]
         if not self.little.agrees:
-            said.append(
+            lines.append(
                 "Little's law does not hold in this window: times are missing or wrong, so trust "
                 "ages and rates less than counts."
             )
-        said += [f"Note: {plain(warning)}." for warning in self.warnings]
-        lines += said
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"Note: {plain(warning)}." for warning in self.warnings)])
+
+
+_HEAD = ("queue", "waiting", "oldest", "in/min", "done/min", "waited", "state")
+
+
+def _row(queue: QueuePulse) -> tuple[str, ...]:
+    age = queue.oldest_claimable_age_seconds
+    return (
+        queue_name(queue.queue),
+        f"{queue.waiting:,}",
+        "-" if age is None else duration_text(age),
+        _a_minute(queue.arrival_rate),
+        _a_minute(queue.completion_rate),
+        f"{queue.busy_share:.0%}",
+        queue.state,
+    )
+
+
+def _a_minute(rate: float | None) -> str:
+    if rate is None:
+        return "-"
+    return f"{rate * 60:,.0f}" if rate == 0 or rate * 60 >= 9.95 else f"{rate * 60:.1f}"
 
 
 def read_pulse(
@@ -193,26 +215,28 @@ def read_pulse(
     if queue is not None and not states:
         raise InputError(no_queue(queue, [state.queue for state in situation.queues]))
     since, until = situation.rates_from, situation.flow_until
-    steps = _steps(_first(situation, states), until, bucket_seconds)
-    waits = _by_queue(snapshot.rows(flow.claimable_intervals(situation.window_from, until)))
-    shares = {state.queue: busy_share(waits[state.queue], since, until) for state in states}
-    pulses = tuple(_pulse(situation, state, shares[state.queue]) for state in states)
-    every = sorted((i for state in states for i in waits[state.queue]), key=_begin)
-    names = {state.queue for state in states}
+    steps = _steps(situation, states, bucket_seconds)
+    found = waits_by_queue(snapshot, situation.window_from, until)
+    waits = {state.queue: found.get(state.queue, []) for state in states}
+    pulses = tuple(
+        _pulse(situation, state, busy_share(waits[state.queue], since, until)) for state in states
+    )
+    every = sorted((wait for of_queue in waits.values() for wait in of_queue), key=_begin)
     counted = snapshot.rows(flow.unfinished(until))
-    unfinished = sum(count for name, count in counted if name in names)
-    gaps = situation.not_read.items()
-    unread = [f"not everything was read: {phase}: {why}" for phase, why in gaps]
+    unfinished = sum(count for name, count in counted if name in waits)
+    unread = [
+        f"not everything was read: {phase}: {why}" for phase, why in situation.not_read.items()
+    ]
     return Pulse(
         queues=pulses,
         overall=_overall(situation, states, pulses, busy_share(every, since, until)),
-        series=tuple(_series(snapshot, situation, states, waits, steps)),
+        series=tuple(_series(snapshot, situation, waits, steps)),
         unfinished=unfinished,
         little=little_check(
             [
                 (created / MICROS, None if ended is None else ended / MICROS)
                 for name, created, ended in snapshot.rows(flow.sojourns(since, until))
-                if name in names
+                if name in waits
             ],
             unfinished,
             since / MICROS,
@@ -224,42 +248,48 @@ def read_pulse(
     )
 
 
-def _steps(since: int, until: int, bucket_seconds: float | None) -> Buckets:
-    steps = buckets_of(since, until, bucket_seconds)
-    if len(steps) > _MOST_BUCKETS:
-        least = duration_text((until - since) / MICROS / _MOST_BUCKETS)
-        raise InputError(
-            f"expected at most {_MOST_BUCKETS:,} buckets, found {len(steps):,} in a window of "
-            f"{duration_text((until - since) / MICROS)}: choose a --bucket of more than {least}"
-        )
-    return steps
-
-
-def _known(times: Iterable[int | None]) -> list[int]:
-    return [time for time in times if time is not None]
-
-
 def _begin(interval: Interval) -> int:
     return interval[0]
 
 
-def _first(situation: Situation, states: Sequence[QueueState]) -> int:
-    firsts = _known(state.first_at for state in states)
-    return max(min(firsts, default=situation.rates_from), situation.window_from)
+def _steps(
+    situation: Situation, states: Sequence[QueueState], bucket_seconds: float | None
+) -> Buckets:
+    firsts = [state.first_at for state in states if state.first_at is not None]
+    until = situation.flow_until
+    since = max(min(firsts, default=situation.rates_from), situation.window_from)
+    steps = buckets_of(since, until, bucket_seconds)
+    if len(steps) > _MOST_BUCKETS:
+        seconds = (until - since) / MICROS
+        raise InputError(
+            f"expected at most {_MOST_BUCKETS:,} buckets, found {len(steps):,} in a window of "
+            f"{duration_text(seconds)}: choose a --bucket of more than "
+            f"{duration_text(seconds / _MOST_BUCKETS)}"
+        )
+    return steps
 
 
-def _by_queue(rows: Iterable[Sequence[Any]]) -> dict[str | None, list[Interval]]:
-    found: dict[str | None, list[Interval]] = defaultdict(list)
-    for queue, begin, end in rows:
-        found[queue].append((begin, end))
-    return found
+def _series(
+    snapshot: Snapshot,
+    situation: Situation,
+    waits: Mapping[str | None, Sequence[Interval]],
+    steps: Buckets,
+) -> Iterator[Point]:
+    counts = count_events(snapshot, situation.window_from, situation.flow_until, steps)
+    for queue, intervals in waits.items():
+        ages = oldest_ages(intervals, steps)
+        for step, (end, age) in enumerate(zip(steps.ends(), ages, strict=True)):
+            yield Point(
+                queue=queue,
+                at=end,
+                arrivals=counts[queue, step, "arrival"],
+                claims=counts[queue, step, "claim"],
+                completions=counts[queue, step, "completion"],
+                oldest_claimable_age_seconds=age / MICROS,
+            )
 
 
-def _summed(states: Sequence[QueueState]) -> QueueState:
-    names = ("waiting", "claimable", "due", "running", "arrivals", "claims", "completions", "dead")
-    return QueueState(
-        queue=None, **{name: sum(getattr(state, name) for state in states) for name in names}
-    )
+_SUMMED = ("waiting", "claimable", "due", "running", "arrivals", "claims", "completions", "dead")
 
 
 def _overall(
@@ -268,13 +298,15 @@ def _overall(
     pulses: Sequence[QueuePulse],
     busy: float,
 ) -> QueuePulse:
-    oldest = min(_known(state.oldest_at for state in states), default=None)
+    together = QueueState(
+        queue=None,
+        oldest_at=min((s.oldest_at for s in states if s.oldest_at is not None), default=None),
+        **{name: sum(getattr(state, name) for state in states) for name in _SUMMED},
+    )
     at_work = [queue for queue in pulses if queue.claimable or queue.completion_rate]
     # One queue that is short of workers says nothing of what the others could do.
     limited = bool(at_work) and all(queue.saturated for queue in at_work)
-    together = replace(_summed(states), oldest_at=oldest)
-    overall = _pulse(situation, together, busy, saturated=limited)
-    return replace(overall, queue="all queues")
+    return replace(_pulse(situation, together, busy, saturated=limited), queue="all queues")
 
 
 def _pulse(
@@ -283,19 +315,17 @@ def _pulse(
     seconds = situation.rate_seconds
     arrival = state.arrivals / seconds if situation.knows_arrivals else None
     completion = state.left / seconds if situation.knows_ends else None
-    known = arrival is not None and completion is not None
-    net = (
-        measures.net_rate(completion, arrival_rate=arrival)
-        if arrival is not None and completion is not None
-        else None
-    )
     if saturated is None:
         saturated = busy >= SATURATED_SHARE and state.paused_at is None and bool(completion)
-    limit = (completion or 0.0, arrival or 0.0)
-    shown_limit = saturated and known and limit[1] > 0
-    drain = _drain(state, *limit, saturated=saturated and known)
-    if not state.backlog and "unfinished" in situation.not_read:
-        drain = {"text": "not read whole", "never": None, "seconds": None}
+    net = utilisation = headroom = None
+    if arrival is not None and completion is not None:
+        net = measures.net_rate(completion, arrival_rate=arrival)
+        if saturated and arrival:
+            utilisation = measures.utilisation(arrival, completion_rate=completion)
+            headroom = measures.headroom(completion, arrival_rate=arrival)
+    word = queue_word(situation, state)
+    if saturated and net is not None and word == "waiting, capacity unknown":
+        word = "saturated, draining" if net > 0 else "saturated, not clearing"
     return QueuePulse(
         queue=state.queue,
         waiting=state.waiting,
@@ -308,66 +338,48 @@ def _pulse(
         net_rate=net,
         busy_share=busy,
         saturated=saturated,
-        utilisation=measures.utilisation(limit[1], completion_rate=limit[0])
-        if shown_limit
-        else None,
-        headroom=measures.headroom(limit[0], arrival_rate=limit[1]) if shown_limit else None,
-        drain=drain,
-        state=state_word(situation, state, saturated=saturated, net=net),
-        capacity=capacity_words(state, completion=completion, net=net, saturated=saturated),
+        utilisation=utilisation,
+        headroom=headroom,
+        drain=_drain(situation, state, arrival, completion if saturated else None),
+        state=word,
+        capacity=_capacity(state, completion, net, saturated=saturated),
     )
 
 
 def _drain(
-    state: QueueState, completion: float, arrival: float, *, saturated: bool
+    situation: Situation, state: QueueState, arrival: float | None, capacity: float | None
 ) -> dict[str, Any]:
-    if not state.backlog:
-        return {"text": "no backlog", "never": False, "seconds": None}
+    never = None
+    if not state.backlog and "unfinished" in situation.not_read:
+        text = "not read whole"
+    elif not state.backlog:
+        text, never = "no backlog", False
+    elif state.paused_at is not None:
+        text = "not while it is paused"
+    elif arrival is None or capacity is None:
+        text = "capacity unknown"
+    else:
+        return estimate_drain(
+            backlog=state.backlog, arrival_rate=arrival, completion_rate=capacity
+        ).to_json()
+    return {"text": text, "never": never, "seconds": None}
+
+
+def _capacity(
+    state: QueueState, completion: float | None, net: float | None, *, saturated: bool
+) -> str:
+    """Return what a window shows of a queue's capacity; only one kept busy shows its limit."""
+    if completion is None:
+        return "Capacity unknown: this system does not record when jobs end."
     if state.paused_at is not None:
-        return {"text": "not while it is paused", "never": None, "seconds": None}
+        return "Capacity unknown: it is paused."
+    if not completion:
+        return "Capacity unknown: nothing ended in the window."
+    done = rate_text(completion)
     if not saturated:
-        return {"text": "capacity unknown", "never": None, "seconds": None}
-    return estimate_drain(
-        backlog=state.backlog, arrival_rate=arrival, completion_rate=completion
-    ).to_json()
-
-
-def _series(
-    snapshot: Snapshot,
-    situation: Situation,
-    states: Sequence[QueueState],
-    waits: Mapping[str | None, Sequence[Interval]],
-    steps: Buckets,
-) -> Iterable[Point]:
-    counted = flow.buckets(situation.window_from, situation.flow_until, bucket=steps.width)
-    cells: dict[tuple[str | None, int, str], int] = defaultdict(int)
-    for kind, queue, begin, count in snapshot.rows(counted):
-        cells[queue, steps.index(begin), kind] += count
-    for state in states:
-        ages = oldest_ages(waits[state.queue], steps)
-        for step, (end, age) in enumerate(zip(steps.ends(), ages, strict=True)):
-            yield Point(
-                queue=state.queue,
-                at=end,
-                arrivals=cells[state.queue, step, "arrival"],
-                claims=cells[state.queue, step, "claim"],
-                completions=cells[state.queue, step, "completion"],
-                oldest_claimable_age_seconds=age / MICROS,
-            )
-
-
-def _finite(value: Any) -> Any:
-    return None if isinstance(value, float) and value in (float("inf"), float("-inf")) else value
-
-
-def _row(queue: QueuePulse) -> tuple[str, ...]:
-    age = queue.oldest_claimable_age_seconds
-    return (
-        queue_name(queue.queue),
-        f"{queue.waiting:,}",
-        "-" if age is None else duration_text(age),
-        a_minute(queue.arrival_rate),
-        a_minute(queue.completion_rate),
-        f"{queue.busy_share:.0%}",
-        queue.state,
-    )
+        return f"At least {done}; its limit was not seen."
+    if net is None:
+        return f"About {done}, its limit."
+    word = "more" if net > 0 else "less"
+    against = f"{rate_text(abs(net))} {word} than comes" if net else "just what comes"
+    return f"About {done}, its limit: {against}."

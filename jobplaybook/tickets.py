@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,13 @@ from jobplaybook.tables import facts
 from jobplaybook.units import shown
 
 MAX_FOUND = 100
+_ASKED = {
+    "tenant": "tenant",
+    "key": "idempotency_key",
+    "provider_id": "effects",
+    "delivery": "deliveries",
+}
+"""What is looked for, and the fact without which nothing can be found."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,10 +39,6 @@ class FoundJob:
     age_seconds: float | None
     in_state_seconds: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
@@ -49,13 +52,7 @@ class Found:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document of ``jobplaybook find``."""
-        return {
-            "by": self.by,
-            "total": self.total,
-            "jobs": [job.to_json() for job in self.jobs],
-            "looked_through": self.looked_through,
-            "warnings": list(self.warnings),
-        }
+        return asdict(self)
 
 
 def look_up(
@@ -81,27 +78,15 @@ def look_up(
     )
 
 
-_ASKED = {
-    "tenant": "tenant",
-    "key": "idempotency_key",
-    "provider_id": "effects",
-    "delivery": "deliveries",
-}
-"""What is looked for, and the fact without which nothing can be found."""
-
-
 def _blind(snapshot: Snapshot, by: str) -> list[str]:
     """Return why "no job found" may mean nothing: what is not recorded, or was not read."""
-    absent = sa.select(facts.c.note).where(
-        facts.c.fact == _ASKED.get(by), facts.c.quality == Quality.ABSENT.word
-    )
+    absent = (facts.c.fact == _ASKED.get(by)) & (facts.c.quality == Quality.ABSENT.word)
     said = [
         f"cannot tell: {by.replace('_', ' ')}s are not recorded here ({note})"
-        for (note,) in snapshot.rows(absent)
+        for (note,) in snapshot.rows(sa.select(facts.c.note).where(absent).distinct())
     ]
     unread = snapshot.json("not_read") or {}
-    said += [f"not everything was read: {phase}: {why}" for phase, why in unread.items()]
-    return list(dict.fromkeys(said))
+    return said + [f"not everything was read: {phase}: {why}" for phase, why in unread.items()]
 
 
 def _as_stored(snapshot: Snapshot, by: str, value: str, key_file: Path | None) -> str:
@@ -110,8 +95,7 @@ def _as_stored(snapshot: Snapshot, by: str, value: str, key_file: Path | None) -
         return value
     redactor = snapshot.redactor
     if redactor is None:
-        path = key_file or snapshot.path.parent / KEY_FILE
-        redactor = Redactor(read_key(path))
+        redactor = Redactor(read_key(key_file or snapshot.path.parent / KEY_FILE))
     if redactor.key_id != key_id:
         raise InputError(
             f"expected the key {shown(key_id)} that this snapshot was hashed with, found another: "

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from jobplaybook.life_words import attempts_of
+from jobplaybook.life_events import attempts_of
 from tests.canonical import Rows, ago, attempt, bare, done, job, known
 from tests.test_life import lived
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from jobplaybook.detectors.findings import rate_text, short, when_text
 from jobplaybook.detectors.flow import queue_name
 from jobplaybook.detectors.situation import Situation
 from jobplaybook.errors import InputError
-from jobplaybook.frames import Buckets, Interval, oldest_ages
+from jobplaybook.frames import Buckets, oldest_ages, waits_by_queue
 from jobplaybook.incident.tables import text_table
 from jobplaybook.queries import flow
 from jobplaybook.reading import read_situation
@@ -56,7 +56,7 @@ def outside_events(given: Iterable[str | Sequence[str]]) -> list[Outside]:
     return sorted(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Moment:
     """One line of the story; ``at`` is microseconds UTC, ``where`` a layer or ``outside``."""
 
@@ -92,6 +92,26 @@ class Phase:
     def seconds(self) -> float:
         """How long it lasted."""
         return (self.until - self.since) / MICROS
+
+    def column(self, seen: int) -> tuple[str, ...]:
+        """Return its column of the comparison, from top to bottom."""
+        wait = "none"
+        if self.oldest_age_seconds:
+            wait = f"{duration_text(self.oldest_age_seconds)} ({_queue(self.oldest_queue)})"
+        return (
+            self.name,
+            when_text(self.since, seen),
+            when_text(self.until, seen),
+            duration_text(self.seconds),
+            *(
+                f"{count:,} ({rate_text(count / self.seconds)})"
+                for count in (self.arrivals, self.completions, self.dead)
+            ),
+            wait,
+        )
+
+
+_ASKED = ("", "from", "until", "lasted", "jobs came", "completed", "given up", "oldest wait")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,34 +152,13 @@ class Story:
 
     def comparison(self) -> Table:
         """Return the phases side by side: a column each."""
-        rows = [
-            ("from", *(when_text(p.since, self.seen_until) for p in self.phases)),
-            ("until", *(when_text(p.until, self.seen_until) for p in self.phases)),
-            ("lasted", *(duration_text(p.seconds) for p in self.phases)),
-            ("jobs came", *(_flow_text(p.arrivals, p) for p in self.phases)),
-            ("completed", *(_flow_text(p.completions, p) for p in self.phases)),
-            ("given up", *(_flow_text(p.dead, p) for p in self.phases)),
-            ("oldest wait", *(_wait_text(p) for p in self.phases)),
-        ]
-        names = tuple(phase.name for phase in self.phases)
-        return text_table(("", *names), rows, numeric=(False, *(True for _ in names)))
-
-
-def _flow_text(count: int, phase: Phase) -> str:
-    return f"{count:,} ({rate_text(count / phase.seconds)})" if phase.seconds else f"{count:,}"
-
-
-def _wait_text(phase: Phase) -> str:
-    if not phase.oldest_age_seconds:
-        return "none"
-    return f"{duration_text(phase.oldest_age_seconds)} ({_queue(phase.oldest_queue)})"
+        columns = [_ASKED, *(phase.column(self.seen_until) for phase in self.phases)]
+        head, *rows = zip(*columns, strict=True)
+        return text_table(head, rows, right=range(1, len(columns)))
 
 
 def _queue(name: str | None) -> str:
     return short(queue_name(name))
-
-
-# The story
 
 
 def read_story(snapshot: Snapshot, answer: Triage, *, events: Sequence[Outside] = ()) -> Story:
@@ -184,17 +183,20 @@ def read_story(snapshot: Snapshot, answer: Triage, *, events: Sequence[Outside] 
     """
     seen = answer.situation
     spans, recovered = _spans(snapshot, answer)
-    over = recovered is not None
-    moments = [*_found(answer), *_workers(seen), *_leases(seen), *_work(snapshot, seen)]
-    moments += [Moment(at=at, where="outside", what=short(name, 200)) for at, name in events]
-    moments += _end(answer, recovered)
-    if over and answer.verdict.code in _CALM:
-        what = "the window that was given begins"
-        moments.append(Moment(at=spans["during"][0], where="-", what=what))
+    moments = [
+        *_findings(answer),
+        *_workers(seen),
+        *_leases(seen),
+        *_work(snapshot, seen),
+        *(Moment(at, "outside", short(name, 200)) for at, name in events),
+        *_ends(answer, recovered),
+    ]
+    if recovered is not None and answer.verdict.code in _CALM:
+        moments.append(Moment(spans["during"][0], "-", "the window that was given begins"))
     return Story(
-        moments=tuple(sorted(moments, key=lambda m: m.at)),
+        moments=tuple(sorted(moments, key=lambda moment: moment.at)),
         phases=tuple(_phase(snapshot, name, *s) for name, s in spans.items() if s[0] < s[1]),
-        is_over=over,
+        is_over=recovered is not None,
         recovered_at=recovered,
         seen_until=seen.seen_until,
     )
@@ -236,26 +238,25 @@ def _is_over(snapshot: Snapshot, answer: Triage) -> bool:
 
 def _recovered_at(snapshot: Snapshot, seen: Situation, first: int, begun: int) -> int:
     normal = max(_oldest(snapshot, first, begun)[0], _NO_WAIT_SECONDS)
-    late = begun
-    for _, begin, end in snapshot.rows(flow.claimable_intervals(begun, seen.seen_until)):
-        if end is None or end - begin > normal * MICROS:
-            late = max(late, seen.seen_until if end is None else min(end, seen.seen_until))
-    return max(late, seen.flow_until)
+    ends = [
+        seen.seen_until if end is None else min(end, seen.seen_until)
+        for _, begin, end in snapshot.rows(flow.claimable_intervals(begun, seen.seen_until))
+        if end is None or end - begin > normal * MICROS
+    ]
+    return max(begun, seen.flow_until, *ends)
 
 
 def _oldest(snapshot: Snapshot, since: int, until: int) -> tuple[float, str | None]:
     """Return the greatest age of a claimable job in a span, in seconds, and its queue."""
-    waits: dict[str | None, list[Interval]] = defaultdict(list)
-    for queue, begin, end in snapshot.rows(flow.claimable_intervals(since, until)):
-        waits[queue].append((begin, end))
     span = Buckets(first=since, until=until, width=max(until - since, 1))
+    waits = waits_by_queue(snapshot, since, until)
     ages = {queue: oldest_ages(intervals, span)[0] for queue, intervals in waits.items()}
     worst = max(ages, key=lambda queue: ages[queue], default=None)
     return ages.get(worst, 0) / MICROS, worst
 
 
 def _phase(snapshot: Snapshot, name: str, since: int, until: int) -> Phase:
-    counts: dict[str, int] = defaultdict(int)
+    counts: Counter[str] = Counter()
     for kind, _, count, *_times in snapshot.rows(flow.totals(since, until)):
         counts[kind] += count
     age, queue = _oldest(snapshot, since, until)
@@ -271,76 +272,53 @@ def _phase(snapshot: Snapshot, name: str, since: int, until: int) -> Phase:
     )
 
 
-def _found(answer: Triage) -> list[Moment]:
-    return [
-        Moment(at=f.since, where=f.layer or "-", what=f"{f.code} begins: {plain(f.sentence)}")
-        for f in answer.findings
-        if f.since is not None
-    ]
+def _findings(answer: Triage) -> Iterator[Moment]:
+    for found in answer.findings:
+        if found.since is not None:
+            what = f"{found.code} begins: {plain(found.sentence)}"
+            yield Moment(found.since, found.layer or "-", what)
 
 
-def _workers(seen: Situation) -> list[Moment]:
-    lost = [w for w in seen.workers if seen.is_lost(w) and w.heartbeat_at is not None]
-    lost.sort(key=lambda worker: worker.heartbeat_at or 0)
-    told = [
-        Moment(
-            at=w.heartbeat_at or 0, where="claimed", what=f"last sign of worker {short(w.owner)}"
-        )
-        for w in lost[:_MOST_WORKERS]
-    ]
-    if len(lost) > _MOST_WORKERS:
-        more = count_text(len(lost) - _MOST_WORKERS, "more worker")
-        told.append(
-            Moment(at=lost[-1].heartbeat_at or 0, where="claimed", what=f"last sign of {more}")
-        )
-    return told
+def _workers(seen: Situation) -> Iterator[Moment]:
+    """Give each lost worker's last sign; of many the first ones, and how many more there are."""
+    lost = [(w.heartbeat_at or 0, short(w.owner)) for w in seen.workers if seen.is_lost(w)]
+    lost.sort(key=lambda sign: sign[0])
+    signs = [(at, f"worker {name}") for at, name in lost[:_MOST_WORKERS]]
+    if more := len(lost) - len(signs):
+        signs.append((lost[-1][0], count_text(more, "more worker")))
+    return (Moment(at, "claimed", f"last sign of {who}") for at, who in signs)
 
 
-def _leases(seen: Situation) -> list[Moment]:
-    over = sorted((j.locked_until or 0, j.id) for j in seen.held if j.is_expired)
+def _leases(seen: Situation) -> Iterator[Moment]:
+    over = sorted((job.locked_until or 0, short(job.id)) for job in seen.held if job.is_expired)
     if not over:
-        return []
-    together = [job for at, job in over if at == over[0][0]]
-    if len(together) == len(over):
-        what = f"the leases of {count_text(len(over), 'job')} are over" if over[1:] else (
-            f"the lease of job {short(over[0][1])} is over"
-        )  # fmt: skip
-        return [Moment(at=over[0][0], where="claimed", what=what)]
-    words = {0: "first", -1: "last"}
-    return [
-        Moment(
-            at=over[place][0],
-            where="claimed",
-            what=f"the {word} of {count_text(len(over), 'lease')} is over: "
-            f"job {short(over[place][1])}",
-        )
-        for place, word in words.items()
-    ]
+        return
+    (first, job), (last, last_job), many = over[0], over[-1], len(over)
+    if first == last:
+        whose = f"the leases of {many:,} jobs are" if many > 1 else f"the lease of job {job} is"
+        yield Moment(first, "claimed", f"{whose} over")
+    else:
+        yield Moment(first, "claimed", f"the first of {many:,} leases is over: job {job}")
+        yield Moment(last, "claimed", f"the last of {many:,} leases is over: job {last_job}")
 
 
-def _work(snapshot: Snapshot, seen: Situation) -> list[Moment]:
-    """Return when the last job came, was claimed and was completed before the last look."""
+def _work(snapshot: Snapshot, seen: Situation) -> Iterator[Moment]:
+    """Give when the last job came, was claimed and was completed before the last look."""
     layers = {"arrival": "intake", "claim": "claimed", "completion": "result"}
-    words = {"arrival": "arrival", "claim": "claim", "completion": "completion"}
     last: dict[str, tuple[int, str | None]] = {}
     for kind, queue, _, _, at in snapshot.rows(flow.totals(seen.window_from, seen.seen_until)):
-        if kind in words and at > last.get(kind, (0, None))[0]:
+        if kind in layers and at > last.get(kind, (0, None))[0]:
             last[kind] = (at, queue)
-    return [
-        Moment(at=at, where=layers[kind], what=f"last {words[kind]} seen ({_queue(queue)})")
-        for kind, (at, queue) in last.items()
-    ]
+    for kind, (at, queue) in last.items():
+        yield Moment(at, layers[kind], f"last {kind} seen ({_queue(queue)})")
 
 
-def _end(answer: Triage, recovered: int | None) -> list[Moment]:
-    seen, code = answer.situation, answer.verdict.code
+def _ends(answer: Triage, recovered: int | None) -> Iterator[Moment]:
+    code, look = answer.verdict.code, "last look"
     if recovered is None:
-        still = "" if code in _CALM else " still stands, not over"
-        return [Moment(at=seen.seen_until, where="-", what=f"last look: {code}{still}")]
-    what = f"{code} is over, and nothing waits longer than before it"
-    if code in _CALM:
-        what = "the window that was given ends"
-    return [
-        Moment(at=recovered, where="-", what=what),
-        Moment(at=seen.seen_until, where="-", what="last look"),
-    ]
+        look += f": {code}" + ("" if code in _CALM else " still stands, not over")
+    elif code in _CALM:
+        yield Moment(recovered, "-", "the window that was given ends")
+    else:
+        yield Moment(recovered, "-", f"{code} is over, and nothing waits longer than before it")
+    yield Moment(answer.situation.seen_until, "-", look)

@@ -15,39 +15,33 @@ _MOST_PARTS = 5
 
 
 def text_table(
-    columns: Sequence[str], rows: Iterable[Sequence[str]], *, numeric: Sequence[bool] = (),
-    note: str = "",
+    columns: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[int] = (),
+    empty: str = "",
 ) -> Table:  # fmt: skip
-    """Return a table of cells that are words already; numeric columns are set to the right."""
+    """Return a table of words: which columns are set to the right, what is said without rows."""
+    made, to_the_right = tuple(map(tuple, rows)), set(right)
     return Table(
         columns=tuple(columns),
-        rows=tuple(tuple(row) for row in rows),
-        numeric=tuple(numeric) or tuple(False for _ in columns),
-        note=note,
+        rows=made,
+        numeric=tuple(place in to_the_right for place in range(len(columns))),
+        note="" if made else empty,
     )
 
 
 def blast_radius(answer: Triage) -> Table:
     """Return whom each finding hits: jobs, tenants, types, and the first job ids."""
-    hit = [finding for finding in answer.findings if finding.radius.jobs]
-    rows = (
+    rows = [
         (
-            f.code, f.severity.word, f"{f.radius.jobs:,}", _known(f.radius.tenants),
-            _known(f.radius.types), _ids(f),
+            finding.code,
+            finding.severity.word,
+            *("?" if n is None else f"{n:,}" for n in (hit.jobs, hit.tenants, hit.types)),
+            _ids(finding),
         )
-        for f in hit
-    )  # fmt: skip
+        for finding in answer.findings
+        if (hit := finding.radius).jobs
+    ]
     columns = ("finding", "severity", "jobs", "tenants", "types", "job ids, the first ones")
-    return text_table(
-        columns,
-        rows,
-        numeric=(False, False, True, True, True, False),
-        note="" if hit else "no finding names a job",
-    )
-
-
-def _known(number: int | None) -> str:
-    return "?" if number is None else f"{number:,}"
+    return text_table(columns, rows, right=(2, 3, 4), empty="no finding names a job")
 
 
 def _ids(finding: Finding) -> str:
@@ -58,18 +52,24 @@ def _ids(finding: Finding) -> str:
     )
 
 
+def _grave(answer: Triage) -> list[Finding]:
+    return [finding for finding in answer.findings if finding.severity > Severity.NOTE]
+
+
+def _blind(answer: Triage) -> Mapping[str, Any]:
+    found = (f.evidence for f in answer.findings if f.code == "data-blind")
+    return next(found, {})
+
+
 def evidence(answer: Triage) -> Table:
     """Return what each finding rests on."""
-    grave = [f for f in answer.findings if f.severity > Severity.NOTE]
     rows = [
         (finding.code, name.replace("_", " "), _value(name, value))
-        for finding in grave
+        for finding in _grave(answer)
         for name, value in finding.evidence.items()
         if value not in (None, [], {}, "")
     ]
-    return text_table(
-        ("finding", "what", "found"), rows, note="" if rows else "no finding above a note"
-    )
+    return text_table(("finding", "what", "found"), rows, empty="no finding above a note")
 
 
 def _value(name: str, value: Any) -> str:
@@ -81,9 +81,9 @@ def _value(name: str, value: Any) -> str:
             for key, part in value.items()
         ]
     if isinstance(value, list | tuple):
-        shown_parts = [_value(name, part) for part in value[:_MOST_PARTS]]
-        rest = len(value) - len(shown_parts)
-        return "; ".join(shown_parts) + (f" and {rest:,} more" if rest > 0 else "")
+        rest = len(value) - _MOST_PARTS
+        parts = "; ".join(_value(name, part) for part in value[:_MOST_PARTS])
+        return parts + (f" and {rest:,} more" if rest > 0 else "")
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -95,8 +95,7 @@ def _value(name: str, value: Any) -> str:
 
 def unrecorded(answer: Triage) -> Table:
     """Return what the system did not record or the capture did not read, so nobody can tell."""
-    blind = next((f for f in answer.findings if f.code == "data-blind"), None)
-    found: Mapping[str, Any] = blind.evidence if blind is not None else {}
+    found = _blind(answer)
     notes = found.get("notes") or {}
     rows = [
         (plain(fact.replace("_", " ")), plain(str(what)), plain(str(notes.get(fact, ""))))
@@ -107,13 +106,17 @@ def unrecorded(answer: Triage) -> Table:
         for name, why in answer.situation.not_read.items()
     ]
     columns = ("not recorded", "so nobody can tell", "because")
-    return text_table(columns, rows, note="" if rows else "nothing that was asked for is missing")
+    return text_table(columns, rows, empty="nothing that was asked for is missing")
 
 
 def follow_ups(answer: Triage) -> Table:
     """Return what is left to people: a checklist whose owners they write in."""
-    grave = [f for f in answer.findings if f.severity > Severity.NOTE]
-    steps = [(f.code, step) for f in grave for step in f.next if not step.startswith("Native ")]
+    steps = [
+        (finding.code, step)
+        for finding in _grave(answer)
+        for step in finding.next
+        if not step.startswith("Native ")
+    ]
     steps += [("everybody", step) for step in _open_questions(answer)]
     rows = [("[ ]", code, plain(step), "", "") for code, step in steps]
     return text_table(("done", "about", "what", "owner", "by when"), rows)
@@ -121,15 +124,14 @@ def follow_ups(answer: Triage) -> Table:
 
 def _open_questions(answer: Triage) -> list[str]:
     radius = answer.verdict.radius
-    as_of = to_the_second(iso(answer.situation.now))
     asked = ["Write down the cause: this document shows what happened, not why."]
     if radius.jobs:
         asked.append(f"Tell those who were hit: {count_text(radius.jobs, 'job')}{radius.text}.")
-    blind = next((f.evidence for f in answer.findings if f.code == "data-blind"), {})
-    if "effects" in (blind.get("missing") or {}):
+    if "effects" in (_blind(answer).get("missing") or {}):
         asked.append("Check outside whether an effect is missing or happened twice: not recorded.")
     return [
         *asked,
         "Say who noticed, how, and how long after the beginning; set the alarm that was missing.",
-        f"Look again at a date you agree on; this document is as of {as_of}.",
+        "Look again at a date you agree on; this document is as of "
+        f"{to_the_second(iso(answer.situation.now))}.",
     ]

@@ -1,15 +1,15 @@
 """Pictures for notebooks and the report: what stands, flows and waits, and who ran what.
 
-A picture's title states what it shows, its text form says the same in numbers. Colours are those
-of Okabe and Ito, one per state everywhere; the ground is white, so that a picture can be read on
-a dark page too. No global state of matplotlib is used or changed.
+A picture's title states what it shows, its text form says the same in numbers. Each takes a frame
+and the verdict, whose time is shaded; ``events`` are moments to be marked, microseconds UTC, with
+their names. Colours are those of Okabe and Ito, one per state everywhere; the ground is white, so
+that a picture can be read on a dark page too. No global state of matplotlib is used or changed.
 """
 
 from jobplaybook.plots.bars import standing
 from jobplaybook.plots.drawing import COLOURS, Event, Picture, label
 from jobplaybook.plots.gantt import attempts
-from jobplaybook.plots.rates import rates
-from jobplaybook.plots.series import flow, oldest_age
+from jobplaybook.plots.series import flow, oldest_age, rates
 
 __all__ = [
     "COLOURS",

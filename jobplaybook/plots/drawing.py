@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from jobplaybook.units import MICROS, clock_text, count_text, iso, plain, to_dat
 from jobplaybook.verdict import Triage
 
 if TYPE_CHECKING:
+    import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -36,10 +38,8 @@ _INCIDENT, _INCIDENT_TEXT = "#D55E00", "#9a4200"
 _WIDTH, _DPI, _TITLE_LETTERS, _COLOURS_IN_FILE = 5.8, 190, 58, 96
 _SHOWN_WIDTH = 620  # pixels on screen; the file has more, for fine screens
 _HOUR, _DAY = 3_600, 86_400
-_MINUTES = (1, 2, 5, 10, 15, 30)
 _STEPS = (
-    *_MINUTES,
-    *(60 * minutes for minutes in _MINUTES),
+    *(minutes * size for size in (1, 60) for minutes in (1, 2, 5, 10, 15, 30)),
     *(_HOUR * hours for hours in (1, 2, 3, 6, 12)),
     *(_DAY * days for days in (1, 2, 7, 14, 30)),
 )
@@ -68,14 +68,7 @@ _STYLE: Any = {
 class Picture:
     """A figure that a notebook shows, with the words that stand for it.
 
-    Parameters
-    ----------
-    title : str
-        What it shows, in one sentence.
-    numbers : str
-        What it says in numbers.
-    figure : matplotlib.figure.Figure
-        The figure itself.
+    ``title`` says in one sentence what it shows, ``numbers`` what it says in numbers.
     """
 
     title: str
@@ -120,25 +113,27 @@ def _letters() -> frozenset[int]:
     return frozenset(get_font(findfont(FontProperties(family="DejaVu Sans"))).get_charmap())
 
 
-def drawing() -> Any:
-    """Return a context in which matplotlib draws as we do; afterwards all is as before."""
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Let matplotlib draw as we do; afterwards all is as before."""
     import matplotlib as mpl
 
-    return mpl.rc_context(_STYLE)
+    with mpl.rc_context(_STYLE):
+        yield
 
 
-def new_figure(
-    title: str, height: float, ratios: Sequence[int] = (1,)
-) -> tuple[Figure, list[Axes]]:
-    """Return a figure with its title, and its panels from top to bottom."""
+@contextmanager
+def panels(title: str, height: float, ratios: Sequence[int] = (1,)) -> Iterator[list[Axes]]:
+    """Give the panels of a new figure with its title, from top to bottom, to be drawn on."""
     from matplotlib.figure import Figure
 
     words = _wrapped(label(title, 400))
-    size = (_WIDTH, height + 0.22 * words.count("\n"))
-    figure = Figure(figsize=size, layout="constrained")
-    figure.suptitle(words, x=0.012, ha="left", fontsize=12, fontweight="bold")
-    panels = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)
-    return figure, list(panels[:, 0])
+    with drawing():
+        size = (_WIDTH, height + 0.22 * words.count("\n"))
+        figure = Figure(figsize=size, layout="constrained")
+        figure.suptitle(words, x=0.012, ha="left", fontsize=12, fontweight="bold")
+        made = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)
+        yield list(made[:, 0])
 
 
 def _wrapped(title: str) -> str:
@@ -147,17 +142,42 @@ def _wrapped(title: str) -> str:
     return textwrap.fill(title, min(len(title) // lines + 8, _TITLE_LETTERS))
 
 
-def not_drawn(number: int) -> str:
-    """Return the words for queues that found no room."""
-    return f" ({count_text(number, 'more queue')} not drawn)" if number > 0 else ""
+def by_queue(frame: pd.DataFrame) -> dict[str | None, pd.DataFrame]:
+    """Return a frame's rows by their queue; None where it has no name."""
+    groups = frame.groupby("queue", dropna=False, sort=False)
+    return {queue if isinstance(queue, str) else None: rows for queue, rows in groups}
+
+
+def not_drawn(number: int, noun: str = "queue") -> str:
+    """Return the words for what found no room."""
+    return f" ({count_text(number, f'more {noun}')} not drawn)" if number > 0 else ""
+
+
+def write(axes: Axes, text: str, at: tuple[float, float], shift: int, **look: Any) -> None:
+    """Write beside a place, so many points to its right."""
+    look = {"xytext": (shift, 0), "va": "center", **look}
+    axes.annotate(text, at, textcoords="offset points", **look)
+
+
+def legend(axes: Axes, handles: Sequence[Any], size: float) -> None:
+    """Put the legend below the picture, or "none" into it where there is nothing to explain."""
+    if not handles:
+        axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=QUIET)
+        return
+    axes.figure.legend(
+        handles=handles,
+        loc="outside lower left",
+        ncols=3,
+        frameon=False,
+        fontsize=size,
+        handlelength=1.4,
+        columnspacing=1.2,
+    )
 
 
 def days(times: Iterable[int]) -> list[float]:
     """Return microseconds UTC as matplotlib's days."""
-    import matplotlib.dates
-
-    dates: Any = matplotlib.dates
-    return [float(dates.date2num(to_datetime(time))) for time in times]
+    return [time / (_DAY * MICROS) for time in times]
 
 
 def time_axis(
@@ -181,70 +201,53 @@ def time_axis(
     event_height : float
         Where the events' names stand in the panel, from 0 to 1.
     """
-    ticks = _ticks(times)
-    shape = "%H:%M:%S" if any(tick % (60 * MICROS) for tick in ticks) else "%H:%M"
-    if len(times) > 1 and times[-1] - times[0] > 129_600 * MICROS:
-        shape = "%d %b"
-    panels[-1].set_xticks(days(ticks), [to_datetime(tick).strftime(shape) for tick in ticks])
-    day = (iso(times[-1]) or "")[:10] if times else "no time"
-    panels[-1].set_xlabel(f"time, UTC, {day}{more}")
-    seen = [event for event in events if times and times[0] <= event[0] <= times[-1]]
-    for panel in panels:
-        if len(times) > 1:
-            panel.set_xlim(*days([times[0], times[-1]]))
-        _shade(panel, times, answer)
-        _mark(panel, days(at for at, _ in seen))
-    _name_incident(panels[0], times, answer, low)
-    for at, name in seen:
-        _note(panels[0], days([at])[0], label(name), QUIET, height=event_height)
-
-
-def _ticks(times: Sequence[int]) -> list[int]:
-    """Return at most six round moments inside the span, microseconds UTC."""
     if not times:
-        return []
-    span = times[-1] - times[0]
-    step = next((s * MICROS for s in _STEPS if span <= 5 * s * MICROS), max(span // 5, 1))
-    first = -(-times[0] // step) * step
-    return list(range(first, times[-1] + 1, step))
-
-
-def _incident(times: Sequence[int], answer: Triage) -> tuple[float, float, float] | None:
-    """Return the span's beginning, the incident's, and the end, or None without an incident."""
+        panels[-1].set_xticks([])
+        panels[-1].set_xlabel(f"time, UTC, no time{more}")
+        return
+    first, last = times[0], times[-1]
+    ticks, shape = _ticks(first, last)
+    panels[-1].set_xticks(days(ticks), [to_datetime(tick).strftime(shape) for tick in ticks])
+    panels[-1].set_xlabel(f"time, UTC, {(iso(last) or '')[:10]}{more}")
     since = answer.verdict.since
-    if since is None or not times or since >= times[-1]:
-        return None
-    first, begin, end = days([times[0], max(since, times[0]), times[-1]])
-    return first, begin, end
+    begin = last if since is None else max(since, first)
+    seen = [event for event in events if first <= event[0] <= last]
+    for panel in panels:
+        if first < last:
+            panel.set_xlim(*days([first, last]))
+        if begin < last:
+            panel.axvspan(*days([begin, last]), color=_INCIDENT, alpha=0.13, linewidth=0)
+        for x in days(at for at, _ in seen):
+            panel.axvline(x, color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
+    if begin < last:
+        text = f"{answer.verdict.code}\nsince {clock_text(since)}"
+        late = last - begin < 0.45 * (last - first)
+        _note(panels[0], begin, text, 0.0 if low else 1.0, _INCIDENT_TEXT, late=late)
+    for at, name in seen:
+        _note(panels[0], at, label(name), event_height, QUIET)
 
 
-def _shade(panel: Axes, times: Sequence[int], answer: Triage) -> None:
-    if found := _incident(times, answer):
-        panel.axvspan(*found[1:], color=_INCIDENT, alpha=0.13, linewidth=0)
-
-
-def _name_incident(panel: Axes, times: Sequence[int], answer: Triage, low: bool) -> None:
-    if found := _incident(times, answer):
-        first, begin, end = found
-        text = f"{answer.verdict.code}\nsince {clock_text(answer.verdict.since)}"
-        late = (end - begin) < 0.45 * (end - first)
-        _note(panel, begin, text, _INCIDENT_TEXT, late=late, height=0.0 if low else 1.0)
-
-
-def _mark(panel: Axes, moments: Sequence[float]) -> None:
-    for x in moments:
-        panel.axvline(x, color=QUIET, linewidth=0.9, linestyle=(0, (4, 3)))
+def _ticks(first: int, last: int) -> tuple[list[int], str]:
+    """Return at most six round moments inside the span, and how they are written."""
+    span = last - first
+    step = next((s * MICROS for s in _STEPS if span <= 5 * s * MICROS), max(span // 5, 1))
+    ticks = list(range(-(-first // step) * step, last + 1, step))
+    if span > 1.5 * _DAY * MICROS:
+        return ticks, "%d %b"
+    return ticks, "%H:%M:%S" if any(tick % (60 * MICROS) for tick in ticks) else "%H:%M"
 
 
 def _note(
-    panel: Axes, x: float, text: str, colour: str, *, late: bool = False, height: float
+    panel: Axes, at: int, text: str, height: float, colour: str, *, late: bool = False
 ) -> None:
-    panel.annotate(
+    """Write beside a moment, at a height from 0 to 1; before it where it is late."""
+    write(
+        panel,
         text,
-        (x, height),
-        (-4 if late else 4, 4 if height == 0 else -4),
+        (days([at])[0], height),
+        0,
+        xytext=(-4 if late else 4, 4 if height == 0 else -4),
         xycoords=("data", "axes fraction"),
-        textcoords="offset points",
         va="bottom" if height == 0 else "top",
         ha="right" if late else "left",
         fontsize=9.5,
@@ -260,14 +263,5 @@ def end_labels(panel: Axes, x: float, ends: Iterable[tuple[float, str, str]]) ->
     free = low
     for value, name, colour in sorted(ends):
         free = max(value, free)
-        panel.annotate(
-            name,
-            (x, free),
-            (6, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            fontsize=10,
-            annotation_clip=False,
-        )
+        write(panel, name, (x, free), 6, color=colour, fontsize=10, annotation_clip=False)
         free += step

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobplaybook.cohort import ATTEMPTS
@@ -19,10 +19,12 @@ from jobplaybook.plots.drawing import (
     Event,
     Picture,
     days,
-    drawing,
     label,
-    new_figure,
+    legend,
+    not_drawn,
+    panels,
     time_axis,
+    write,
 )
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text, to_micros
 from jobplaybook.verdict import Triage
@@ -42,6 +44,8 @@ _LOOKS: dict[str, tuple[str, str]] = {
     Outcome.UNKNOWN: ("#c4b59a", "ended, how is not recorded"),
 }
 """Colour and name of each outcome; the last one is no state, so its colour is none of theirs."""
+_HATCHED: dict[str, Any] = {"facecolor": "white", "hatch": "////"}
+_SIGN: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "mec": INK, "mew": 0.9}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,28 @@ class _Bar:
     over_at: int | None
     seen_at: int | None
 
+    @property
+    def name(self) -> str:
+        return label(self.job, 12) + (f" ×{self.attempt}" if self.attempt > 1 else "")
+
+    @property
+    def letters(self) -> float:
+        """The share of the picture's width that its name takes."""
+        return _LETTER * (len(self.name) + 1)
+
+    def is_wide(self, span: int) -> bool:
+        """Whether its name has room inside it."""
+        return self.end - self.begin >= max(_INSIDE, self.letters) * span
+
+
+@dataclass(slots=True)
+class _Lanes:
+    """The row of each bar that finds room, how many rows each worker has, and who has a label."""
+
+    rows: dict[_Bar, int] = field(default_factory=dict)
+    sizes: dict[str | None, int] = field(default_factory=dict)
+    labelled: set[_Bar] = field(default_factory=set)
+
 
 def attempts(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
     """Return the picture of attempts over the workers that ran them.
@@ -66,43 +92,39 @@ def attempts(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = (
     frame : DataFrame
         Of schema `jobplaybook.cohort.ATTEMPTS`.
     answer : Triage
-        The verdict; its time is shaded, and what still runs ends at its ``now``.
-    events : sequence of (int, str)
-        Moments to be marked, microseconds UTC, with their names.
+        The verdict; what still runs ends at its ``now``.
 
     Notes
     -----
     The attempts of one job are joined by a thin line. Where a lease is over and the attempt still
     runs, its bar is hatched from then on. A bar of no visible width still has its edge.
     """
-    bars, undated = _bars(check_frame(frame, ATTEMPTS), answer.situation.now)
+    bars = _bars(check_frame(frame, ATTEMPTS), answer.situation.now)
     times = _span(bars, answer.situation.now)
     span = times[1] - times[0]
-    rows, lanes, labelled = _rows(bars, span)
-    left_out = undated + len(bars) - len(rows)
-    more = f" ({count_text(left_out, 'more attempt')} not drawn)" if left_out else ""
+    lanes = _lanes(bars, span)
+    more = not_drawn(len(frame) - len(lanes.rows), "attempt")
     title = _title(bars)
-    height = sum(size for _, size in lanes)
-    with drawing():
-        figure, (axes,) = new_figure(title, 1.9 + 0.24 * max(height, 1))
-        _draw(axes, rows, labelled, span)
-        _draw_lanes(axes, lanes)
+    height = sum(lanes.sizes.values())
+    with panels(title, 1.9 + 0.24 * max(height, 1)) as (axes,):
+        _draw(axes, lanes, span)
+        _draw_lanes(axes, lanes.sizes)
         axes.set_ylim(height - 0.4 + (1.2 if events else 0), -2.3)
         axes.grid(axis="y", visible=False)
         time_axis([axes], times, answer, events, more=more, event_height=0.0)
         axes.set_ylabel("worker")
-        _legend(axes, rows)
-    return Picture(title=title, numbers=_numbers(bars, times), figure=figure)
+        legend(axes, _handles(lanes.rows), 9.5)
+    return Picture(title=title, numbers=_numbers(bars, times), figure=axes.figure)
 
 
-def _bars(frame: pd.DataFrame, now: int) -> tuple[list[_Bar], int]:
-    """Return the attempts that have a beginning, and how many have none."""
+def _bars(frame: pd.DataFrame, now: int) -> list[_Bar]:
+    """Return the attempts that have a beginning."""
     found = []
     for job, attempt, worker, began, ended, outcome, over, beat in frame.itertuples(index=False):
         begin = _moment(began)
         if begin is not None and begin <= now:
-            end = _moment(ended)
-            last = now if end is None and outcome == Outcome.RUNNING else end
+            end = now if outcome == Outcome.RUNNING else begin
+            end = end if (known := _moment(ended)) is None else known
             found.append(
                 _Bar(
                     job=job,
@@ -110,12 +132,16 @@ def _bars(frame: pd.DataFrame, now: int) -> tuple[list[_Bar], int]:
                     worker=worker if isinstance(worker, str) else None,
                     outcome=outcome,
                     begin=begin,
-                    end=min(max(begin if last is None else last, begin), now),
+                    end=min(max(end, begin), now),
                     over_at=_moment(over),
                     seen_at=_moment(beat),
                 )
             )
-    return found, len(frame) - len(found)
+    return found
+
+
+def _moment(value: Any) -> int | None:
+    return None if value is None or value != value else to_micros(value.to_pydatetime())
 
 
 def _span(bars: Sequence[_Bar], now: int) -> list[int]:
@@ -128,19 +154,13 @@ def _span(bars: Sequence[_Bar], now: int) -> list[int]:
     return [begin - margin, end if end == now else min(end + 4 * margin, now)]
 
 
-def _moment(value: Any) -> int | None:
-    return None if value is None or value != value else to_micros(value.to_pydatetime())
-
-
 def _by_number(worker: str | None) -> tuple[Any, ...]:
     """Return a sort key by which worker 10 comes after worker 2, and nobody comes last."""
     parts = re.findall(r"[0-9]{1,18}|[^0-9]+", worker or "")
     return worker is None, [(not p[0].isdigit(), int(p) if p[0].isdigit() else p) for p in parts]
 
 
-def _rows(
-    bars: Iterable[_Bar], span: int
-) -> tuple[dict[_Bar, int], list[tuple[str | None, int]], set[_Bar]]:
+def _lanes(bars: Iterable[_Bar], span: int) -> _Lanes:
     """Give bars their rows: the first ones of their worker's lane where they and a label are free.
 
     Attempts of one job whose workers are not known share a row and a label.
@@ -148,57 +168,39 @@ def _rows(
     groups: dict[str | None, dict[Any, list[_Bar]]] = defaultdict(lambda: defaultdict(list))
     for bar in sorted(bars, key=lambda bar: (bar.begin, bar.job, bar.attempt)):
         groups[bar.worker][bar if bar.worker is not None else bar.job].append(bar)
-    rows: dict[_Bar, int] = {}
-    lanes: list[tuple[str | None, int]] = []
-    labelled: set[_Bar] = set()
-    top = 0
+    lanes, top = _Lanes(), 0
     for worker in sorted(groups, key=_by_number):
         free: list[float] = []
         for group in groups[worker].values():
             row = next((n for n, at in enumerate(free) if at <= group[0].begin), len(free))
             if top + row < _MOST_ROWS:
-                free[row : row + 1] = [_room_until(group[-1], span)]
-                rows |= dict.fromkeys(group, top + row)
-                labelled.add(group[-1])
+                last = group[-1]
+                beside = 0 if last.is_wide(span) else last.letters
+                free[row : row + 1] = [last.end + (beside + 0.005) * span]
+                lanes.rows |= dict.fromkeys(group, top + row)
+                lanes.labelled.add(last)
         if free:
-            lanes.append((worker, len(free)))
+            lanes.sizes[worker] = len(free)
         top += len(free)
-    return rows, lanes, labelled
+    return lanes
 
 
-def _name(bar: _Bar) -> str:
-    again = f" ×{bar.attempt}" if bar.attempt > 1 else ""
-    return label(bar.job, 12) + again
-
-
-def _is_wide(bar: _Bar, span: int) -> bool:
-    return bar.end - bar.begin >= max(_INSIDE, _LETTER * (len(_name(bar)) + 1)) * span
-
-
-def _room_until(bar: _Bar, span: int) -> float:
-    """Return until when a bar takes room, its label beside it included."""
-    beside = 0 if _is_wide(bar, span) else _LETTER * (len(_name(bar)) + 1)
-    return bar.end + (beside + 0.005) * span
-
-
-def _draw(axes: Axes, rows: dict[_Bar, int], labelled: set[_Bar], span: int) -> None:
+def _draw(axes: Axes, lanes: _Lanes, span: int) -> None:
     last: dict[str, _Bar] = {}
-    for bar in sorted(rows, key=lambda bar: (bar.job, bar.attempt)):
-        row = rows[bar]
+    for bar in sorted(lanes.rows, key=lambda bar: (bar.job, bar.attempt)):
+        row = lanes.rows[bar]
         if (before := last.get(bar.job)) is not None:
             x = days([before.end, bar.begin])
-            axes.plot(x, [rows[before], row], color=QUIET, linewidth=0.7, zorder=1)
+            axes.plot(x, [lanes.rows[before], row], color=QUIET, linewidth=0.7, zorder=1)
         last[bar.job] = bar
-        over = min(max(bar.over_at, bar.begin), bar.end) if bar.over_at is not None else bar.end
+        over = bar.end if bar.over_at is None else min(max(bar.over_at, bar.begin), bar.end)
         colour = _LOOKS[bar.outcome][0]
         _piece(axes, row, bar.begin, over, facecolor=colour, edgecolor=colour)
         if over < bar.end:
-            _piece(axes, row, over, bar.end, facecolor="white", edgecolor=colour, hatch="////")
+            _piece(axes, row, over, bar.end, edgecolor=colour, **_HATCHED)
         if bar.over_at is not None and bar.seen_at is not None and bar.seen_at >= bar.begin:
-            axes.plot(
-                *days([bar.seen_at]), row, marker="D", ms=4.5, color="white", mec=INK, mew=0.9
-            )
-        if bar in labelled:
+            axes.plot(*days([bar.seen_at]), row, **_SIGN)
+        if bar in lanes.labelled:
             _write(axes, row, bar, span)
 
 
@@ -208,32 +210,31 @@ def _piece(axes: Axes, row: int, begin: int, end: int, **look: Any) -> None:
 
 
 def _write(axes: Axes, row: int, bar: _Bar, span: int) -> None:
-    inside = _is_wide(bar, span)
+    """Write a bar's name into it or beside it, clear of the worker's last sign, legible."""
+    inside = bar.is_wide(span)
     begin = bar.begin if inside else bar.end
     if inside and bar.over_at is not None and bar.seen_at is not None:
         near = 0 <= bar.seen_at - bar.begin < (_INSIDE + 0.02) * span
         begin = bar.seen_at + span // 100 if near else begin
-    dark = bar.outcome in (Outcome.RELEASED, Outcome.UNKNOWN)
     solid = bar.end if bar.over_at is None else bar.over_at
     on_hatches = inside and solid - begin < _INSIDE * span
-    ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.8} if on_hatches else None
-    axes.annotate(
-        _name(bar),
+    dark = inside and not on_hatches and bar.outcome not in (Outcome.RELEASED, Outcome.UNKNOWN)
+    write(
+        axes,
+        bar.name,
         (days([begin])[0], row),
-        (3, 0),
-        textcoords="offset points",
-        va="center",
+        3,
         fontsize=8.5,
-        color="white" if inside and not dark and not on_hatches else INK,
-        bbox=ground,
+        color="white" if dark else INK,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.8} if on_hatches else None,
         annotation_clip=False,
         zorder=3,
     )
 
 
-def _draw_lanes(axes: Axes, lanes: Sequence[tuple[str | None, int]]) -> None:
+def _draw_lanes(axes: Axes, sizes: Mapping[str | None, int]) -> None:
     places, names, top = [], [], 0
-    for worker, size in lanes:
+    for worker, size in sizes.items():
         if top:
             axes.axhline(top - 0.5, color=PALE, linewidth=1.0)
         places.append(top + (size - 1) / 2)
@@ -241,50 +242,35 @@ def _draw_lanes(axes: Axes, lanes: Sequence[tuple[str | None, int]]) -> None:
         top += size
     axes.set_yticks(places, names)
     axes.tick_params(axis="y", length=0)
-    if not lanes:
-        axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=QUIET)
 
 
-def _legend(axes: Axes, bars: Iterable[_Bar]) -> None:
+def _handles(drawn: Iterable[_Bar]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    drawn = list(bars)
-    outcomes = {bar.outcome for bar in drawn}
+    bars = list(drawn)
+    outcomes = {bar.outcome for bar in bars}
     handles: list[Any] = [
         Patch(facecolor=colour, label=name)
         for outcome, (colour, name) in _LOOKS.items()
         if outcome in outcomes
     ]
-    if any(bar.over_at is not None for bar in drawn):
+    if any(bar.over_at is not None for bar in bars):
         blue = COLOURS[State.PROCESSING]
-        look: dict[str, Any] = {"facecolor": "white", "edgecolor": blue, "hatch": "////"}
-        handles.append(Patch(**look, label="after its lease"))
-        sign: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "mec": INK, "mew": 0.9}
-        handles.append(Line2D([], [], linestyle="", label="worker's last sign", **sign))
-    if len({bar.job for bar in drawn}) < len(drawn):
+        handles.append(Patch(edgecolor=blue, **_HATCHED, label="after its lease"))
+        handles.append(Line2D([], [], linestyle="", label="worker's last sign", **_SIGN))
+    if len({bar.job for bar in bars}) < len(bars):
         handles.append(Line2D([], [], color=QUIET, linewidth=0.7, label="to the next attempt"))
-    if handles:
-        axes.figure.legend(
-            handles=handles,
-            loc="outside lower left",
-            ncols=3,
-            frameon=False,
-            fontsize=9.5,
-            handlelength=1.4,
-            columnspacing=1.2,
-        )
+    return handles
 
 
 def _title(bars: Sequence[_Bar]) -> str:
     if not bars:
         return "No attempt is recorded"
-    over = [bar for bar in bars if bar.over_at is not None]
-    if over:
+    if over := [bar for bar in bars if bar.over_at is not None]:
         return _over_title(over)
     tries = {bar.job: bar.attempt for bar in sorted(bars, key=lambda bar: bar.attempt)}
-    again = [number for number in tries.values() if number > 1]
-    if again:
+    if again := [number for number in tries.values() if number > 1]:
         were = "was" if len(again) == 1 else "were"
         jobs = f"{count_text(len(again), 'job')} {were} tried again"
         return f"{jobs}, with up to {max(again):,} attempts"
@@ -301,14 +287,11 @@ def _over_title(over: Sequence[_Bar]) -> str:
     worker = workers.pop() if len(workers) == 1 else None
     if worker is None or seen is None:
         return f"{held} still held after {'its' if len(over) == 1 else 'their'} lease"
-    name, at = label(worker), clock_text(seen)
-    return f"Worker {name} fell silent at {at}; it still holds {held}"
+    return f"Worker {label(worker)} fell silent at {clock_text(seen)}; it still holds {held}"
 
 
 def _numbers(bars: Sequence[_Bar], times: Sequence[int]) -> str:
-    found: dict[str, int] = defaultdict(int)
-    for bar in bars:
-        found[bar.outcome] += 1
+    found = Counter(bar.outcome for bar in bars)
     parts = [
         f"{found[outcome]:,} {name}" for outcome, (_, name) in _LOOKS.items() if found[outcome]
     ]

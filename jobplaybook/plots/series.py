@@ -1,11 +1,11 @@
-"""What flows and how long the oldest waits, over time."""
+"""What flows, how fast, and how long the oldest waits, over time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
+from jobplaybook.detectors.findings import rate_text
 from jobplaybook.detectors.flow import queue_name
 from jobplaybook.frames import FLOW, OLDEST_AGE, check_frame
 from jobplaybook.model import UNFINISHED, State
@@ -16,15 +16,15 @@ from jobplaybook.plots.drawing import (
     QUIET,
     Event,
     Picture,
+    by_queue,
     days,
-    drawing,
     end_labels,
     label,
-    new_figure,
     not_drawn,
+    panels,
     time_axis,
 )
-from jobplaybook.units import clock_text, count_text, duration_text, to_micros
+from jobplaybook.units import MICROS, clock_text, count_text, duration_text
 from jobplaybook.verdict import Triage
 
 if TYPE_CHECKING:
@@ -38,8 +38,16 @@ _LINES: tuple[tuple[str, Any], ...] = (
     ("╍", (0, (6, 2, 1.5, 2))),
 )
 """How lines are told apart without colours, which mean states; the sign stands in the label."""
-_NO_WAIT_SECONDS = 1.0
-Ages = dict[str | None, list[float]]
+_DONE = COLOURS[State.COMPLETED]
+_NO_WAIT_SECONDS, _MOST_STEPS = 1.0, 30
+
+
+def _counted(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return how many jobs ``came`` and ``ended`` in each bucket, by its end in microseconds."""
+    counted = check_frame(frame, FLOW).drop(columns="queue").groupby("until_at").sum()
+    ended = counted[["completions", "dead", "cancelled"]].sum(axis=1)
+    counted = counted.assign(came=counted["arrivals"], ended=ended)[["came", "ended"]]
+    return counted.set_axis(counted.index.astype("int64"))
 
 
 def flow(
@@ -55,64 +63,52 @@ def flow(
     ----------
     frame : DataFrame
         Of schema `jobplaybook.frames.FLOW`.
-    answer : Triage
-        The verdict; its time is shaded.
     unfinished : int, optional
         Jobs not ended where the frame ends; by default all that the verdict counted.
-    events : sequence of (int, str)
-        Moments to be marked, microseconds UTC, with their names.
 
     Notes
     -----
     The vertical gap is the unfinished jobs: it ends at what is unfinished now and is reckoned
     backwards from there.
     """
-    counted = check_frame(frame, FLOW).drop(columns="queue").groupby("until_at").sum()
-    times = [to_micros(at.to_pydatetime()) for at in counted.index]
-    came = list(accumulate(map(int, counted["arrivals"])))
-    ended = list(accumulate(map(int, counted[["completions", "dead", "cancelled"]].sum(axis=1))))
+    counted = _counted(frame)
+    times, sums, totals = list(counted.index), counted.cumsum(), counted.sum()
+    came, ended = int(totals["came"]), int(totals["ended"])
     if unfinished is None:
         unfinished = sum(answer.situation.counts.get(status, 0) for status in UNFINISHED)
-    total_in, total_out = (series[-1] if series else 0 for series in (came, ended))
-    before = max(unfinished - total_in + total_out, 0)
-    later = [(total_in - a) - (total_out - b) for a, b in zip(came, ended, strict=True)]
-    gap = [max(unfinished - change, 0) for change in later]
-    title = _flow_title(before, unfinished, max(total_in, total_out))
-    with drawing():
-        figure, panels = new_figure(title, 4.4, (2, 1))
+    before = max(unfinished - came + ended, 0)
+    gap = (unfinished - (came - sums["came"]) + (ended - sums["ended"])).clip(lower=0)
+    title = _flow_title(before, unfinished, max(came, ended))
+    with panels(title, 4.4, (2, 1)) as (above, below):
         if times:
-            _draw_flow(panels, times, came, ended, gap)
-        time_axis(panels, times, answer, events, low=True)
+            _draw_flow(above, below, sums["ended"], gap, came)
+        time_axis([above, below], times, answer, events, low=True)
     numbers = (
-        f"{total_in:,} came and {total_out:,} ended {_span(times)}; unfinished: "
+        f"{came:,} came and {ended:,} ended {_span(times)}; unfinished: "
         f"{before:,} before, at most {max(gap, default=0):,}, {unfinished:,} at the end."
     )
-    return Picture(title=title, numbers=numbers, figure=figure)
+    return Picture(title=title, numbers=numbers, figure=above.figure)
 
 
 def _draw_flow(
-    panels: Sequence[Axes], times: Sequence[int], came: list[int], ended: list[int], gap: list[int]
+    above: Axes, below: Axes, ended: pd.Series[int], gap: pd.Series[int], came: int
 ) -> None:
-    above, below = panels
-    x = days(times)
-    top = [b + g for b, g in zip(ended, gap, strict=True)]
-    done = COLOURS[State.COMPLETED]
+    x = days(gap.index)
+    top = ended + gap
     above.fill_between(x, ended, top, color=PALE, linewidth=0)
     above.plot(x, top, color=INK, linewidth=1.8)
-    above.plot(x, ended, color=done, linewidth=1.8)
+    above.plot(x, ended, color=_DONE, linewidth=1.8)
     below.fill_between(x, gap, color=PALE, linewidth=0)
     below.plot(x, gap, color=INK, linewidth=1.4)
     above.set_ylabel("jobs, cumulative")
     below.set_ylabel("unfinished\n[jobs]")
-    for panel in panels:
+    for panel in (above, below):
         panel.set_ylim(bottom=0)
         panel.locator_params(axis="y", integer=True, nbins=4)
-    end_labels(
-        above,
-        x[-1],
-        [(ended[-1], f"{ended[-1]:,} ended", done), (top[-1], f"{came[-1]:,} came", INK)],
-    )
-    end_labels(below, x[-1], [(gap[-1], f"{gap[-1]:,} left", INK)])
+    last, left = ended.iloc[-1], gap.iloc[-1]
+    names = [(last, f"{last:,} ended", _DONE), (last + left, f"{came:,} came", INK)]
+    end_labels(above, x[-1], names)
+    end_labels(below, x[-1], [(left, f"{left:,} left", INK)])
 
 
 def _flow_title(before: int, after: int, moved: int) -> str:
@@ -127,25 +123,83 @@ def _flow_title(before: int, after: int, moved: int) -> str:
     return f"About as many jobs end as come: {jobs} now"
 
 
+def rates(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
+    """Return the picture of arrivals and endings per time, of a frame of schema `FLOW`.
+
+    Notes
+    -----
+    A step's count over its width. Neighbouring buckets are put together until there are few
+    enough steps to be read; the last one ends with the window and may be shorter.
+    """
+    counted = _fewer(_counted(frame))
+    ends = list(counted.index)
+    # the first step is as wide as the second
+    width = ends[1] - ends[0] if len(ends) > 1 else MICROS
+    edges = [ends[0] - width, *ends] if ends else []
+    widths = [(end - begin) / MICROS for begin, end in zip(edges, ends, strict=False)]
+    found = counted.div(widths, axis="index")
+    scale, unit = (60.0, "min") if (found * 60 >= 5).any(axis=None) else (3_600.0, "h")
+    title = _rates_title(int(counted["came"].sum()), int(counted["ended"].sum()))
+    with panels(title, 3.2) as (axes,):
+        labels = []
+        if ends:
+            for series, name, colour in (("came", "come", INK), ("ended", "end", _DONE)):
+                steps = found[series] * scale
+                axes.stairs(steps, days(edges), color=colour, linewidth=1.8, baseline=None)
+                labels.append((steps.iloc[-1], f"{name}, {steps.iloc[-1]:,.0f}", colour))
+        axes.axhline(0, color=PALE, linewidth=0.8)
+        axes.set_ylabel(f"jobs per {unit}")
+        axes.margins(y=0.25)
+        axes.autoscale_view(scalex=False)
+        axes.set_ylim(bottom=0)
+        step = duration_text(widths[0]) if widths else "none"
+        time_axis([axes], edges, answer, events, more=f"; steps of {step}", event_height=0.0)
+        end_labels(axes, days(edges)[-1] if ends else 0.0, labels)
+    return Picture(title=title, numbers=_rates_numbers(found), figure=axes.figure)
+
+
+def _fewer(counted: pd.DataFrame) -> pd.DataFrame:
+    """Return the buckets put together, so that at most `_MOST_STEPS` are left."""
+    together = max(-(-len(counted) // _MOST_STEPS), 1)
+    groups = counted.reset_index().groupby(lambda place: place // together)
+    return groups.agg({"until_at": "last", "came": "sum", "ended": "sum"}).set_index("until_at")
+
+
+def _rates_title(came: int, ended: int) -> str:
+    if not came and not ended:
+        return "Nothing came and nothing ended"
+    if ended == came:
+        return f"As many jobs ended as came: {came:,}"
+    more, fewer = ("came", "ended") if came > ended else ("ended", "came")
+    return f"{abs(came - ended):,} more jobs {more} than {fewer}: {came:,} came, {ended:,} ended"
+
+
+def _rates_numbers(found: pd.DataFrame) -> str:
+    if found.empty:
+        return "No bucket of time."
+    said = [
+        f"{name} at most {rate_text(found[name].max())}, in the last "
+        f"{rate_text(found[name].iloc[-1])}"
+        for name in ("came", "ended")
+    ]
+    return f"Until {clock_text(int(found.index[-1]))}, per step: {'; '.join(said)}."
+
+
 def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
     """Return the picture of how long the oldest claimable job waited, per queue.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Of schema `jobplaybook.frames.OLDEST_AGE`.
-    answer : Triage
-        The verdict; its time is shaded.
-    events : sequence of (int, str)
-        Moments to be marked, microseconds UTC, with their names.
+    The frame is of schema `jobplaybook.frames.OLDEST_AGE`.
     """
-    ages = _ages(check_frame(frame, OLDEST_AGE))
+    checked = check_frame(frame, OLDEST_AGE)
+    ages = {
+        queue: list(rows["oldest_claimable_age_seconds"])
+        for queue, rows in by_queue(checked).items()
+    }
     ranked = sorted(ages, key=lambda queue: (-_now(ages[queue]), -max(ages[queue]), queue or ""))
-    times = sorted({to_micros(at.to_pydatetime()) for at in frame["until_at"]})
+    times = sorted(set(checked["until_at"].astype("int64")))
     title = _age_title(ages, ranked)
-    size, unit = _time_unit(max((max(series) for series in ages.values()), default=0.0))
-    with drawing():
-        figure, (axes,) = new_figure(title, 3.4)
+    size, unit = _time_unit(max(map(max, ages.values()), default=0.0))
+    with panels(title, 3.4) as (axes,):
         x, ends = days(times), []
         for queue, (sign, dashes) in zip(ranked, _LINES, strict=False):
             width, colour = (2.2, INK) if queue == ranked[0] else (1.3, QUIET)
@@ -155,23 +209,21 @@ def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] =
         axes.set_ylabel(f"age of the oldest [{unit}]")
         axes.set_ylim(bottom=0)
         time_axis([axes], times, answer, events, more=not_drawn(len(ranked) - len(_LINES)))
-        if ends:
-            end_labels(axes, x[-1], ends)
-    return Picture(title=title, numbers=_age_numbers(ages, ranked, times), figure=figure)
-
-
-def _ages(frame: pd.DataFrame) -> Ages:
-    found: Ages = {}
-    for queue, age in frame[["queue", "oldest_claimable_age_seconds"]].itertuples(index=False):
-        found.setdefault(queue if isinstance(queue, str) else None, []).append(age)
-    return found
+        end_labels(axes, x[-1] if x else 0.0, ends)
+    parts = [
+        f"{queue_name(queue)} {duration_text(ages[queue][-1])} at the end, at most "
+        f"{duration_text(max(ages[queue]))}"
+        for queue in ranked[: len(_LINES)]
+    ]
+    numbers = f"Oldest claimable job {_span(times)}: {'; '.join(parts) or 'none'}."
+    return Picture(title=title, numbers=numbers, figure=axes.figure)
 
 
 def _now(series: list[float]) -> float:
     return series[-1] if series[-1] >= _NO_WAIT_SECONDS else 0.0
 
 
-def _age_title(ages: Ages, ranked: Sequence[str | None]) -> str:
+def _age_title(ages: dict[str | None, list[float]], ranked: Sequence[str | None]) -> str:
     if not ranked:
         return "No queue had a job in the window"
     now = _now(ages[ranked[0]])
@@ -180,15 +232,6 @@ def _age_title(ages: Ages, ranked: Sequence[str | None]) -> str:
     worst = max(ranked, key=lambda queue: max(ages[queue]))
     longest = f"{duration_text(max(ages[worst]))} ({queue_name(worst)})"
     return f"Nothing waits for a worker now; the longest wait was {longest}"
-
-
-def _age_numbers(ages: Ages, ranked: Sequence[str | None], times: Sequence[int]) -> str:
-    parts = [
-        f"{queue_name(queue)} {duration_text(ages[queue][-1])} at the end, at most "
-        f"{duration_text(max(ages[queue]))}"
-        for queue in ranked[: len(_LINES)]
-    ]
-    return f"Oldest claimable job {_span(times)}: {'; '.join(parts) or 'none'}."
 
 
 def _time_unit(longest: float) -> tuple[float, str]:
