@@ -70,14 +70,10 @@ def worst_jobs(
 
     Parameters
     ----------
-    snapshot : Snapshot
-        An open snapshot.
     since, until : int
         The window, microseconds UTC: jobs that are unfinished or ended in it.
     now : int, optional
         When leases are judged; by default when each job was read.
-    queue : str, optional
-        One queue alone.
     each : int
         So many of each kind at most: lease over, dead, tried again, unfinished, slow.
 

@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import sqlalchemy as sa
 
-from jobplaybook.life_events import (
-    Attempt,
-    Event,
-    JobRows,
-    Row,
-    attempts_of,
-    events_of,
-    row_json,
-)
+from jobplaybook import life_events
+from jobplaybook.life_events import Attempt, Event, JobRows, Row, row_json
 from jobplaybook.life_words import coming, told
 from jobplaybook.model import FINISHED, Layer, Quality
 from jobplaybook.queries import standing, timeline
@@ -40,26 +33,12 @@ _ASKED = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Life:
-    """The answer of `jobplaybook.timeline`.
+    """The answer of `jobplaybook.timeline`."""
 
-    Parameters
-    ----------
-    job : dict or None
-        The canonical row, times as ISO text; None where there is no durable job of that id.
-    layer : Layer or None
-        Where the job stands; ``intake`` where it never became durable, None where it may only
-        have been left unread.
-    explanation : str
-        The life in plain words: what happened, what is not recorded, what comes next.
-    next : str
-        What happens next and when.
-    """
-
-    job_id: str
-    job: dict[str, Any] | None
-    layer: Layer | None
-    explanation: str
-    next: str
+    job: dict[str, Any] | None  # the canonical row, times as ISO text; None: no durable job
+    layer: Layer | None  # intake where it never became durable, None where it may be unread
+    explanation: str  # what happened, what is not recorded, what comes next, in plain words
+    next: str  # what happens next, and when
     events: tuple[Event, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     not_recorded: tuple[str, ...] = ()
@@ -67,24 +46,13 @@ class Life:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document of ``jobplaybook timeline``."""
-        return {
-            "job": self.job,
-            "layer": self.layer,
-            "explanation": self.explanation,
-            "next": self.next,
-            "events": [event.to_json() for event in self.events],
-            "attempts": [attempt.to_json() for attempt in self.attempts],
-            "not_recorded": list(self.not_recorded),
-            "warnings": list(self.warnings),
-        }
-
-    def words(self) -> str:
-        """Return the explanation in lines that fit a terminal."""
-        return textwrap.fill(self.explanation, 96, break_long_words=False)
+        found = asdict(self)
+        told = {name: [row_json(row) for row in found[name]] for name in ("events", "attempts")}
+        return found | told
 
     def __str__(self) -> str:
         """Return the life for people: the words first, then a line an event."""
-        lines = [self.words(), ""]
+        lines = [textwrap.fill(self.explanation, 96, break_long_words=False), ""]
         for event in self.events:
             attempt = "" if event.attempt is None else f"attempt {event.attempt}"
             owner = "" if event.owner is None else f"worker {plain(event.owner)}"
@@ -103,16 +71,8 @@ def read_life(
 ) -> Life:
     """Read one job's life from a snapshot.
 
-    Parameters
-    ----------
-    snapshot : Snapshot
-        An open snapshot.
-    job_id : str
-        The job's id as its system writes it.
-    now : int, optional
-        The moment leases are judged at, microseconds UTC; by default when the row was read.
-    external : sequence of (int, str)
-        Things that happened outside the queue, such as deploys: time and text.
+    Its lease is judged at ``now``, microseconds UTC; by default when the row was read. ``external``
+    is what happened outside the queue, such as deploys: time and text.
     """
     outside = [Event(at=at, layer=None, event="external", note=text) for at, text in external]
     found = _dicts(snapshot, timeline.job(job_id))
@@ -120,19 +80,18 @@ def read_life(
         return _no_job(snapshot, job_id, outside)
     (job,) = found
     rows = _rows_of(snapshot, job, now)
-    attempts = attempts_of(job, rows.attempts)
+    attempts = life_events.attempts_of(job, rows.attempts)
     missing = _not_recorded(snapshot, job, attempts)
     following = coming(rows)
     words = [*told(rows, attempts), following]
     if missing:
         words.append(f"Not recorded by this system: {', '.join(missing)}.")
     return Life(
-        job_id=job_id,
         job=row_json(job),
         layer=_layer(snapshot, job_id, rows.judged_at),
         explanation=" ".join(words),
         next=following,
-        events=events_of(rows, outside),
+        events=life_events.events_of(rows, outside),
         attempts=attempts,
         not_recorded=missing,
         warnings=(*snapshot.notes, *_time_warnings(snapshot, rows.judged_at, job)),
@@ -201,7 +160,6 @@ def _no_job(snapshot: Snapshot, job_id: str, outside: Sequence[Event]) -> Life:
         )
         step = "Ask for the time the caller got an answer, and look at the intake's own log then."
     return Life(
-        job_id=job_id,
         job=None,
         layer=None if unread else Layer.INTAKE,
         explanation=words,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -70,10 +70,6 @@ class Event:
     attempt: int | None = None
     owner: str | None = None
     note: str = ""
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return row_json(asdict(self))
 
     def place(self) -> tuple[int, float, int]:
         """Return where it is told: by time, then by attempt, then in the order of `ORDER`."""
@@ -184,10 +180,6 @@ class Attempt:
     waited_seconds: float | None
     ran_seconds: float | None
     wait_is_exact: bool
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return row_json(asdict(self))
 
 
 def attempts_of(job: Row, rows: Sequence[Row]) -> tuple[Attempt, ...]:

@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import chain
 from typing import Any
 
-from jobplaybook import measures
+from jobplaybook import frames, measures
 from jobplaybook.cohort import no_queue
 from jobplaybook.detectors.findings import rate_text
 from jobplaybook.detectors.flow import oldest_age_seconds, queue_name
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.errors import InputError
 from jobplaybook.estimates import estimate_drain
-from jobplaybook.frames import (
-    Buckets,
-    Interval,
-    buckets_of,
-    count_events,
-    oldest_ages,
-    waits_by_queue,
-)
+from jobplaybook.frames import Buckets, Interval
 from jobplaybook.measures.balance import LittleCheck, busy_share, little_check
 from jobplaybook.queries import flow
 from jobplaybook.snapshot.file import Snapshot
@@ -38,44 +32,24 @@ SATURATED_SHARE = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuePulse:
-    """One queue's health; rates per second over the rate window, None where not recorded.
+    """One queue's health; rates per second over the rate window, None where not recorded."""
 
-    Parameters
-    ----------
-    queue : str or None
-        Its name; None for jobs without a queue.
-    waiting, claimable, running : int
-        Pending jobs, those a worker could take, and those in work.
-    oldest_claimable_age_seconds : float or None
-        Never the age of a parked retry; None where nothing is claimable.
-    busy_share : float
-        Share of the rate window in which at least one job could be claimed and was not.
-    saturated : bool
-        Whether that share is at least `SATURATED_SHARE`.
-    utilisation, headroom : float or None
-        Arrivals over capacity, and the net rate over arrivals; None: capacity unknown.
-    drain : dict
-        The answer of ``estimate drain`` for the backlog, or its ``text`` alone.
-    capacity : str
-        What is known of its capacity, in words.
-    """
-
-    queue: str | None
-    waiting: int
-    claimable: int
+    queue: str | None  # None: jobs without a queue
+    waiting: int  # pending jobs
+    claimable: int  # those that a worker could take
     running: int
-    oldest_claimable_age_seconds: float | None
+    oldest_claimable_age_seconds: float | None  # never a parked retry's; None: nothing is claimable
     arrival_rate: float | None
     claim_rate: float | None
     completion_rate: float | None
     net_rate: float | None
-    busy_share: float
-    saturated: bool
-    utilisation: float | None
-    headroom: float | None
-    drain: Mapping[str, Any]
+    busy_share: float  # of the rate window, in which at least one job could be claimed and was not
+    saturated: bool  # whether that share is at least `SATURATED_SHARE`
+    utilisation: float | None  # arrivals over capacity; None: capacity unknown
+    headroom: float | None  # the net rate over arrivals; None: capacity unknown
+    drain: Mapping[str, Any]  # what ``estimate drain`` says of the backlog, or its ``text`` alone
     state: str
-    capacity: str
+    capacity: str  # what is known of it, in words
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON object."""
@@ -93,34 +67,16 @@ class Point:
     completions: int
     oldest_claimable_age_seconds: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the JSON object."""
-        return asdict(self) | {"at": iso(self.at)}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
-    """The answer of `jobplaybook.health`.
+    """The answer of `jobplaybook.health`."""
 
-    Parameters
-    ----------
-    queues : tuple of QueuePulse
-        The queues that were asked for.
-    overall : QueuePulse
-        All of these together; saturated only where each of them is that had work.
-    series : tuple of Point
-        Every queue has every bucket of the window.
-    unfinished : int
-        Jobs not ended where the window ends.
-    little : LittleCheck
-        Whether the counts agree with the times.
-    """
-
-    queues: tuple[QueuePulse, ...]
-    overall: QueuePulse
-    series: tuple[Point, ...]
-    unfinished: int
-    little: LittleCheck
+    queues: tuple[QueuePulse, ...]  # those that were asked for
+    overall: QueuePulse  # all of these; saturated only where each of them is that had work
+    series: tuple[Point, ...]  # every queue has every bucket of the window
+    unfinished: int  # jobs not ended where the window ends
+    little: LittleCheck  # whether the counts agree with the times
     situation: Situation
     bucket_seconds: float
     warnings: tuple[str, ...] = ()
@@ -132,7 +88,7 @@ class Pulse:
             "queues": [queue.to_json() for queue in self.queues],
             "overall": self.overall.to_json(),
             "unfinished": self.unfinished,
-            "series": [point.to_json() for point in self.series],
+            "series": [asdict(point) | {"at": iso(point.at)} for point in self.series],
             "little": self.little.to_json(),
             "now": iso(seen.now),
             "window_from": iso(seen.window_from),
@@ -193,18 +149,7 @@ def read_pulse(
     queue: str | None = None,
     bucket_seconds: float | None = None,
 ) -> Pulse:
-    """Read how the queues are.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        An open snapshot.
-    situation : Situation
-        What was read of it already.
-    queue : str, optional
-        One queue alone.
-    bucket_seconds : float, optional
-        Width of the series' buckets; by default a round one that makes at most 120.
+    """Read how the queues are, or one queue alone, out of a snapshot and what was read of it.
 
     Raises
     ------
@@ -216,40 +161,31 @@ def read_pulse(
         raise InputError(no_queue(queue, [state.queue for state in situation.queues]))
     since, until = situation.rates_from, situation.flow_until
     steps = _steps(situation, states, bucket_seconds)
-    found = waits_by_queue(snapshot, situation.window_from, until)
+    found = frames.waits_by_queue(snapshot, situation.window_from, until)
     waits = {state.queue: found.get(state.queue, []) for state in states}
     pulses = tuple(
         _pulse(situation, state, busy_share(waits[state.queue], since, until)) for state in states
     )
-    every = sorted((wait for of_queue in waits.values() for wait in of_queue), key=_begin)
+    every = sorted(chain(*waits.values()), key=lambda wait: wait[0])
     counted = snapshot.rows(flow.unfinished(until))
     unfinished = sum(count for name, count in counted if name in waits)
-    unread = [
-        f"not everything was read: {phase}: {why}" for phase, why in situation.not_read.items()
+    stays = [
+        (created / MICROS, None if ended is None else ended / MICROS)
+        for name, created, ended in snapshot.rows(flow.sojourns(since, until))
+        if name in waits
     ]
+    gaps = situation.not_read.items()
+    unread = [f"not everything was read: {phase}: {why}" for phase, why in gaps]
     return Pulse(
         queues=pulses,
         overall=_overall(situation, states, pulses, busy_share(every, since, until)),
         series=tuple(_series(snapshot, situation, waits, steps)),
         unfinished=unfinished,
-        little=little_check(
-            [
-                (created / MICROS, None if ended is None else ended / MICROS)
-                for name, created, ended in snapshot.rows(flow.sojourns(since, until))
-                if name in waits
-            ],
-            unfinished,
-            since / MICROS,
-            until / MICROS,
-        ),
+        little=little_check(stays, unfinished, since / MICROS, until / MICROS),
         situation=situation,
         bucket_seconds=steps.width / MICROS,
         warnings=(*snapshot.notes, *unread, *time_warnings(situation)),
     )
-
-
-def _begin(interval: Interval) -> int:
-    return interval[0]
 
 
 def _steps(
@@ -258,7 +194,7 @@ def _steps(
     firsts = [state.first_at for state in states if state.first_at is not None]
     until = situation.flow_until
     since = max(min(firsts, default=situation.rates_from), situation.window_from)
-    steps = buckets_of(since, until, bucket_seconds)
+    steps = frames.buckets_of(since, until, bucket_seconds)
     if len(steps) > _MOST_BUCKETS:
         seconds = (until - since) / MICROS
         raise InputError(
@@ -275,9 +211,9 @@ def _series(
     waits: Mapping[str | None, Sequence[Interval]],
     steps: Buckets,
 ) -> Iterator[Point]:
-    counts = count_events(snapshot, situation.window_from, situation.flow_until, steps)
+    counts = frames.count_events(snapshot, situation.window_from, situation.flow_until, steps)
     for queue, intervals in waits.items():
-        ages = oldest_ages(intervals, steps)
+        ages = frames.oldest_ages(intervals, steps)
         for step, (end, age) in enumerate(zip(steps.ends(), ages, strict=True)):
             yield Point(
                 queue=queue,

@@ -29,10 +29,7 @@ _MOST_WORKERS = 5
 def outside_events(given: Iterable[str | Sequence[str]]) -> list[Outside]:
     """Return what happened outside the queue, in order of time.
 
-    Parameters
-    ----------
-    given : iterable of (str, str) or str
-        Times with names, or lines such as ``TIME=deploy 412``.
+    Each is given as a time and a name, or as a line such as ``TIME=deploy 412``.
 
     Raises
     ------
@@ -65,28 +62,18 @@ class Moment:
     what: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Phase:
-    """One of the windows that are compared; times in microseconds UTC.
-
-    Parameters
-    ----------
-    arrivals, completions, dead : int
-        Jobs accepted, completed and given up in it.
-    oldest_age_seconds : float
-        The greatest age that a claimable job reached in it; 0: none waited.
-    oldest_queue : str or None
-        Whose job that was.
-    """
+    """One of the windows that are compared; times in microseconds UTC."""
 
     name: str
     since: int
     until: int
-    arrivals: int
+    arrivals: int  # jobs accepted in it
     completions: int
-    dead: int
-    oldest_age_seconds: float
-    oldest_queue: str | None
+    dead: int  # jobs given up in it
+    oldest_age_seconds: float  # the greatest that a claimable job reached in it; 0: none waited
+    oldest_queue: str | None  # whose job that was
 
     @property
     def seconds(self) -> float:
@@ -116,24 +103,12 @@ _ASKED = ("", "from", "until", "lasted", "jobs came", "completed", "given up", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """The answer of `read_story`.
+    """The answer of `read_story`."""
 
-    Parameters
-    ----------
-    moments : tuple of Moment
-        In order of time.
-    phases : tuple of Phase
-        ``before``, ``during`` and ``after``, or the whole window where nothing began in it.
-    is_over : bool
-        Whether the verdict no longer stands at the last look.
-    recovered_at : int or None
-        Since when nothing waited longer than before the incident; None: not over.
-    """
-
-    moments: tuple[Moment, ...]
-    phases: tuple[Phase, ...]
-    is_over: bool
-    recovered_at: int | None
+    moments: tuple[Moment, ...]  # in order of time
+    phases: tuple[Phase, ...]  # before, during and after, or the whole window without an incident
+    is_over: bool  # whether the verdict no longer stands at the last look
+    recovered_at: int | None  # since when nothing waited longer than before; None: not over
     seen_until: int
 
     @property
@@ -163,15 +138,6 @@ def _queue(name: str | None) -> str:
 
 def read_story(snapshot: Snapshot, answer: Triage, *, events: Sequence[Outside] = ()) -> Story:
     """Read what happened when, and how it was before, during and after.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        An open snapshot.
-    answer : Triage
-        The verdict on it; the incident begins when it says.
-    events : sequence of (int, str)
-        What happened outside the queue.
 
     Notes
     -----
@@ -260,16 +226,8 @@ def _phase(snapshot: Snapshot, name: str, since: int, until: int) -> Phase:
     for kind, _, count, *_times in snapshot.rows(flow.totals(since, until)):
         counts[kind] += count
     age, queue = _oldest(snapshot, since, until)
-    return Phase(
-        name=name,
-        since=since,
-        until=until,
-        arrivals=counts["arrival"],
-        completions=counts["completion"],
-        dead=counts["dead"],
-        oldest_age_seconds=age,
-        oldest_queue=queue,
-    )
+    events = counts["arrival"], counts["completion"], counts["dead"]
+    return Phase(name, since, until, *events, age, queue)
 
 
 def _findings(answer: Triage) -> Iterator[Moment]:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from jobplaybook.detectors.flow import queue_name
 from jobplaybook.frames import STANDING, check_frame
 from jobplaybook.model import State
-from jobplaybook.plots.drawing import (
-    COLOURS,
-    Picture,
-    by_queue,
-    label,
-    legend,
-    not_drawn,
-    panels,
-    write,
-)
+from jobplaybook.plots import drawing as draw
+from jobplaybook.plots.drawing import COLOURS, Picture, label
 from jobplaybook.units import count_text
 from jobplaybook.verdict import Triage
 
@@ -39,14 +31,14 @@ def standing(frame: pd.DataFrame, answer: Triage) -> Picture:
     """
     counts = {
         queue: Counter[str](dict(zip(rows["state"], map(int, rows["jobs"]), strict=True)))
-        for queue, rows in by_queue(check_frame(frame, STANDING)).items()
+        for queue, rows in draw.by_queue(check_frame(frame, STANDING)).items()
     }
     expired = Counter(job.queue for job in answer.situation.held if job.is_expired)
     total = sum(counts.values(), Counter[str]())
     queues = sorted(counts, key=lambda queue: (-_left(counts[queue]), queue or ""))
     shown = queues[:_MOST_QUEUES]
     title = _title(total, answer)
-    with panels(title, 1.7 + 0.36 * max(len(shown), 1)) as (axes,):
+    with draw.panels(title, 1.7 + 0.36 * max(len(shown), 1)) as (axes,):
         for row, queue in enumerate(shown):
             _bar(axes, row, counts[queue], expired[queue])
         axes.set_yticks(range(len(shown)), [label(queue_name(queue)) for queue in shown])
@@ -55,9 +47,9 @@ def standing(frame: pd.DataFrame, answer: Triage) -> Picture:
         axes.margins(x=0.3)
         axes.set_xlim(left=0)
         axes.locator_params(axis="x", integer=True)
-        axes.set_xlabel("jobs that are not completed" + not_drawn(len(queues) - len(shown)))
+        axes.set_xlabel("jobs that are not completed" + draw.not_drawn(len(queues) - len(shown)))
         handles, names = axes.get_legend_handles_labels()
-        legend(axes, list(dict(zip(names, handles, strict=True)).values()), 10)
+        draw.legend(axes, list(dict(zip(names, handles, strict=True)).values()), 10)
     parts = ", ".join(f"{total[state]:,} {state}" for state in COLOURS if total[state])
     numbers = f"Jobs: {parts or 'none'}; leases over: {expired.total():,}."
     return Picture(title=title, numbers=numbers, figure=axes.figure)
@@ -67,22 +59,18 @@ def _left(states: Mapping[str, int]) -> int:
     return sum(states.get(state, 0) for state in _DRAWN)
 
 
-def _parts(states: Counter[str], expired: int) -> Iterator[tuple[State, int, dict[str, Any]]]:
-    """Give state, jobs and look in drawing order; those whose lease is over are apart."""
+def _bar(axes: Axes, row: int, states: Counter[str], expired: int) -> None:
+    """Draw a queue's jobs, state by state; those whose lease is over are apart."""
+    left = 0
     for state in _DRAWN:
         over = min(expired, states[state]) if state is State.PROCESSING else 0
-        yield state, states[state] - over, {"label": str(state)}
-        yield state, over, {"label": f"{state}, lease over", "hatch": "////"}
-
-
-def _bar(axes: Axes, row: int, states: Counter[str], expired: int) -> None:
-    left = 0
-    for state, jobs, look in _parts(states, expired):
-        if jobs:
-            axes.barh(row, jobs, 0.62, left, color=COLOURS[state], ec="white", **look)
-            left += jobs
+        lost: dict[str, Any] = {"label": f"{state}, lease over", "hatch": "////"}
+        for jobs, look in ((states[state] - over, {"label": str(state)}), (over, lost)):
+            if jobs:
+                axes.barh(row, jobs, 0.62, left, color=COLOURS[state], ec="white", **look)
+                left += jobs
     text = f"{left:,}" + (f", {expired:,} with lease over" if expired else "")
-    write(axes, text, (left, row), 5, fontsize=10)
+    draw.write(axes, text, (left, row), 5, fontsize=10)
 
 
 def _title(total: Counter[str], answer: Triage) -> str:

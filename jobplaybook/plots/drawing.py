@@ -153,6 +153,11 @@ def not_drawn(number: int, noun: str = "queue") -> str:
     return f" ({count_text(number, f'more {noun}')} not drawn)" if number > 0 else ""
 
 
+def between(times: Sequence[int]) -> str:
+    """Return the words for the time that a picture covers."""
+    return f"between {clock_text(times[0])} and {clock_text(times[-1])}" if times else "in no time"
+
+
 def write(axes: Axes, text: str, at: tuple[float, float], shift: int, **look: Any) -> None:
     """Write beside a place, so many points to its right."""
     look = {"xytext": (shift, 0), "va": "center", **look}
@@ -175,7 +180,7 @@ def legend(axes: Axes, handles: Sequence[Any], size: float) -> None:
     )
 
 
-def days(times: Iterable[int]) -> list[float]:
+def days(times: Iterable[float]) -> list[float]:
     """Return microseconds UTC as matplotlib's days."""
     return [time / (_DAY * MICROS) for time in times]
 
@@ -192,14 +197,8 @@ def time_axis(
 ) -> None:
     """Set up the panels' common time axis: UTC, the incident shaded, events marked.
 
-    Parameters
-    ----------
-    more : str
-        What is said beside the axis' name.
-    low : bool
-        Whether the incident's name stands at the foot of the panel, where lines climb.
-    event_height : float
-        Where the events' names stand in the panel, from 0 to 1.
+    ``more`` is said beside the axis' name. The incident's name stands at the foot of the panel
+    where it is ``low``, since lines climb there; events' names at a height from 0 to 1.
     """
     if not times:
         panels[-1].set_xticks([])

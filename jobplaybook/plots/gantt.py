@@ -5,28 +5,14 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from jobplaybook.cohort import ATTEMPTS
 from jobplaybook.frames import check_frame
 from jobplaybook.model import Outcome, State
-from jobplaybook.plots.drawing import (
-    COLOURS,
-    INK,
-    PALE,
-    QUIET,
-    Event,
-    Picture,
-    days,
-    label,
-    legend,
-    not_drawn,
-    panels,
-    time_axis,
-    write,
-)
-from jobplaybook.units import MICROS, clock_text, count_text, duration_text, to_micros
+from jobplaybook.plots import drawing as draw
+from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Event, Picture, label
+from jobplaybook.units import MICROS, clock_text, count_text, duration_text
 from jobplaybook.verdict import Triage
 
 if TYPE_CHECKING:
@@ -48,42 +34,6 @@ _HATCHED: dict[str, Any] = {"facecolor": "white", "hatch": "////"}
 _SIGN: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "mec": INK, "mew": 0.9}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bar:
-    """One attempt to be drawn; times in microseconds UTC."""
-
-    job: str
-    attempt: int
-    worker: str | None
-    outcome: str
-    begin: int
-    end: int
-    over_at: int | None
-    seen_at: int | None
-
-    @property
-    def name(self) -> str:
-        return label(self.job, 12) + (f" ×{self.attempt}" if self.attempt > 1 else "")
-
-    @property
-    def letters(self) -> float:
-        """The share of the picture's width that its name takes."""
-        return _LETTER * (len(self.name) + 1)
-
-    def is_wide(self, span: int) -> bool:
-        """Whether its name has room inside it."""
-        return self.end - self.begin >= max(_INSIDE, self.letters) * span
-
-
-@dataclass(slots=True)
-class _Lanes:
-    """The row of each bar that finds room, how many rows each worker has, and who has a label."""
-
-    rows: dict[_Bar, int] = field(default_factory=dict)
-    sizes: dict[str | None, int] = field(default_factory=dict)
-    labelled: set[_Bar] = field(default_factory=set)
-
-
 def attempts(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
     """Return the picture of attempts over the workers that ran them.
 
@@ -99,59 +49,68 @@ def attempts(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = (
     The attempts of one job are joined by a thin line. Where a lease is over and the attempt still
     runs, its bar is hatched from then on. A bar of no visible width still has its edge.
     """
-    bars = _bars(check_frame(frame, ATTEMPTS), answer.situation.now)
-    times = _span(bars, answer.situation.now)
-    span = times[1] - times[0]
-    lanes = _lanes(bars, span)
-    more = not_drawn(len(frame) - len(lanes.rows), "attempt")
-    title = _title(bars)
-    height = sum(lanes.sizes.values())
-    with panels(title, 1.9 + 0.24 * max(height, 1)) as (axes,):
-        _draw(axes, lanes, span)
-        _draw_lanes(axes, lanes.sizes)
+    now = answer.situation.now
+    bars = _bars(check_frame(frame, ATTEMPTS), now)
+    times = _span(bars, now)
+    placed, lanes = _placed(bars, times[1] - times[0])
+    height, title = sum(lanes.values()), _title(bars)
+    with draw.panels(title, 1.9 + 0.24 * max(height, 1)) as (axes,):
+        _draw(axes, placed, times[1] - times[0])
+        _draw_lanes(axes, lanes)
         axes.set_ylim(height - 0.4 + (1.2 if events else 0), -2.3)
         axes.grid(axis="y", visible=False)
-        time_axis([axes], times, answer, events, more=more, event_height=0.0)
+        more = draw.not_drawn(len(frame) - len(placed), "attempt")
+        draw.time_axis([axes], times, answer, events, more=more, event_height=0.0)
         axes.set_ylabel("worker")
-        legend(axes, _handles(lanes.rows), 9.5)
+        draw.legend(axes, _handles([bar for bar, *_ in placed]), 9.5)
     return Picture(title=title, numbers=_numbers(bars, times), figure=axes.figure)
 
 
-def _bars(frame: pd.DataFrame, now: int) -> list[_Bar]:
-    """Return the attempts that have a beginning."""
-    found = []
-    for job, attempt, worker, began, ended, outcome, over, beat in frame.itertuples(index=False):
-        begin = _moment(began)
-        if begin is not None and begin <= now:
-            end = now if outcome == Outcome.RUNNING else begin
-            end = end if (known := _moment(ended)) is None else known
-            found.append(
-                _Bar(
-                    job=job,
-                    attempt=attempt,
-                    worker=worker if isinstance(worker, str) else None,
-                    outcome=outcome,
-                    begin=begin,
-                    end=min(max(end, begin), now),
-                    over_at=_moment(over),
-                    seen_at=_moment(beat),
-                )
-            )
-    return found
+def _bars(frame: pd.DataFrame, now: int) -> list[Any]:
+    """Return the attempts that have a beginning, as rows; their times in microseconds UTC.
+
+    A bar's ``over`` is where it begins to be hatched, at its end where its lease is not over;
+    ``seen`` is its worker's last sign where it is, else NaN.
+    """
+    import pandas as pd
+
+    begin, end, over, seen = (
+        (frame[name] - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(microseconds=1)
+        for name in ("started_at", "ended_at", "lease_over_at", "heartbeat_at")
+    )
+    end = end.fillna(begin.mask(frame["outcome"] == Outcome.RUNNING, now))
+    end = end.clip(lower=begin).clip(upper=now)
+    worker = frame["worker"].astype("object")
+    made = frame.assign(
+        worker=worker.where(worker.notna(), None),
+        begin=begin,
+        end=end,
+        is_over=over.notna(),
+        over=over.clip(lower=begin).fillna(end).clip(upper=end),
+        seen=seen.where(over.notna()),
+    )
+    return list(made[begin <= now].itertuples(index=False, name="Bar"))
 
 
-def _moment(value: Any) -> int | None:
-    return None if value is None or value != value else to_micros(value.to_pydatetime())
-
-
-def _span(bars: Sequence[_Bar], now: int) -> list[int]:
+def _span(bars: Sequence[Any], now: int) -> list[int]:
     """Return where the time axis begins and ends: now only where something still runs."""
-    begin = min((bar.begin for bar in bars), default=now - MICROS)
+    begin = int(min((bar.begin for bar in bars), default=now - MICROS))
     end = now
     if bars and all(bar.outcome != Outcome.RUNNING for bar in bars):
-        end = max(bar.end for bar in bars)
+        end = int(max(bar.end for bar in bars))
     margin = max((end - begin) // 50, MICROS // 2)
     return [begin - margin, end if end == now else min(end + 4 * margin, now)]
+
+
+def _name(bar: Any) -> str:
+    return label(bar.job, 12) + (f" ×{bar.attempt}" if bar.attempt > 1 else "")
+
+
+def _room(bar: Any, span: int) -> tuple[bool, float]:
+    """Return whether a bar's name has room inside it, and until when the two take room."""
+    letters = _LETTER * (len(_name(bar)) + 1)
+    inside = bar.end - bar.begin >= max(_INSIDE, letters) * span
+    return inside, bar.end + ((0 if inside else letters) + 0.005) * span
 
 
 def _by_number(worker: str | None) -> tuple[Any, ...]:
@@ -160,69 +119,65 @@ def _by_number(worker: str | None) -> tuple[Any, ...]:
     return worker is None, [(not p[0].isdigit(), int(p) if p[0].isdigit() else p) for p in parts]
 
 
-def _lanes(bars: Iterable[_Bar], span: int) -> _Lanes:
-    """Give bars their rows: the first ones of their worker's lane where they and a label are free.
+def _placed(
+    bars: Iterable[Any], span: int
+) -> tuple[list[tuple[Any, int, bool]], dict[str | None, int]]:
+    """Return the bars that find room, each with its row and whether it has a label; and the lanes.
 
-    Attempts of one job whose workers are not known share a row and a label.
+    A worker's lane has as many rows as it needs; a bar takes the first one where it and its label
+    are free. Attempts of one job whose workers are not known share a row and a label.
     """
-    groups: dict[str | None, dict[Any, list[_Bar]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[str | None, dict[Any, list[Any]]] = defaultdict(lambda: defaultdict(list))
     for bar in sorted(bars, key=lambda bar: (bar.begin, bar.job, bar.attempt)):
-        groups[bar.worker][bar if bar.worker is not None else bar.job].append(bar)
-    lanes, top = _Lanes(), 0
+        groups[bar.worker][bar.job, None if bar.worker is None else bar.attempt].append(bar)
+    placed, lanes, top = [], {}, 0
     for worker in sorted(groups, key=_by_number):
         free: list[float] = []
         for group in groups[worker].values():
             row = next((n for n, at in enumerate(free) if at <= group[0].begin), len(free))
             if top + row < _MOST_ROWS:
-                last = group[-1]
-                beside = 0 if last.is_wide(span) else last.letters
-                free[row : row + 1] = [last.end + (beside + 0.005) * span]
-                lanes.rows |= dict.fromkeys(group, top + row)
-                lanes.labelled.add(last)
+                free[row : row + 1] = [_room(group[-1], span)[1]]
+                placed += [(bar, top + row, bar is group[-1]) for bar in group]
         if free:
-            lanes.sizes[worker] = len(free)
+            lanes[worker] = len(free)
         top += len(free)
-    return lanes
+    return placed, lanes
 
 
-def _draw(axes: Axes, lanes: _Lanes, span: int) -> None:
-    last: dict[str, _Bar] = {}
-    for bar in sorted(lanes.rows, key=lambda bar: (bar.job, bar.attempt)):
-        row = lanes.rows[bar]
+def _draw(axes: Axes, placed: Iterable[tuple[Any, int, bool]], span: int) -> None:
+    last: dict[str, tuple[float, int]] = {}
+    for bar, row, labelled in sorted(placed, key=lambda place: (place[0].job, place[0].attempt)):
         if (before := last.get(bar.job)) is not None:
-            x = days([before.end, bar.begin])
-            axes.plot(x, [lanes.rows[before], row], color=QUIET, linewidth=0.7, zorder=1)
-        last[bar.job] = bar
-        over = bar.end if bar.over_at is None else min(max(bar.over_at, bar.begin), bar.end)
+            x = draw.days([before[0], bar.begin])
+            axes.plot(x, [before[1], row], color=QUIET, linewidth=0.7, zorder=1)
+        last[bar.job] = (bar.end, row)
         colour = _LOOKS[bar.outcome][0]
-        _piece(axes, row, bar.begin, over, facecolor=colour, edgecolor=colour)
-        if over < bar.end:
-            _piece(axes, row, over, bar.end, edgecolor=colour, **_HATCHED)
-        if bar.over_at is not None and bar.seen_at is not None and bar.seen_at >= bar.begin:
-            axes.plot(*days([bar.seen_at]), row, **_SIGN)
-        if bar in lanes.labelled:
+        _piece(axes, row, bar.begin, bar.over, facecolor=colour, edgecolor=colour)
+        if bar.over < bar.end:
+            _piece(axes, row, bar.over, bar.end, edgecolor=colour, **_HATCHED)
+        if bar.seen >= bar.begin:
+            axes.plot(*draw.days([bar.seen]), row, **_SIGN)
+        if labelled:
             _write(axes, row, bar, span)
 
 
-def _piece(axes: Axes, row: int, begin: int, end: int, **look: Any) -> None:
-    left, right = days([begin, end])
+def _piece(axes: Axes, row: int, begin: float, end: float, **look: Any) -> None:
+    left, right = draw.days([begin, end])
     axes.barh(row, right - left, _THICK, left, linewidth=0.8, zorder=2, **look)
 
 
-def _write(axes: Axes, row: int, bar: _Bar, span: int) -> None:
+def _write(axes: Axes, row: int, bar: Any, span: int) -> None:
     """Write a bar's name into it or beside it, clear of the worker's last sign, legible."""
-    inside = bar.is_wide(span)
+    inside, _ = _room(bar, span)
     begin = bar.begin if inside else bar.end
-    if inside and bar.over_at is not None and bar.seen_at is not None:
-        near = 0 <= bar.seen_at - bar.begin < (_INSIDE + 0.02) * span
-        begin = bar.seen_at + span // 100 if near else begin
-    solid = bar.end if bar.over_at is None else bar.over_at
-    on_hatches = inside and solid - begin < _INSIDE * span
+    if inside and 0 <= bar.seen - bar.begin < (_INSIDE + 0.02) * span:
+        begin = bar.seen + span // 100
+    on_hatches = inside and bar.over - begin < _INSIDE * span
     dark = inside and not on_hatches and bar.outcome not in (Outcome.RELEASED, Outcome.UNKNOWN)
-    write(
+    draw.write(
         axes,
-        bar.name,
-        (days([begin])[0], row),
+        _name(bar),
+        (draw.days([begin])[0], row),
         3,
         fontsize=8.5,
         color="white" if dark else INK,
@@ -244,18 +199,14 @@ def _draw_lanes(axes: Axes, sizes: Mapping[str | None, int]) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def _handles(drawn: Iterable[_Bar]) -> list[Any]:
+def _handles(bars: Sequence[Any]) -> list[Any]:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    bars = list(drawn)
     outcomes = {bar.outcome for bar in bars}
-    handles: list[Any] = [
-        Patch(facecolor=colour, label=name)
-        for outcome, (colour, name) in _LOOKS.items()
-        if outcome in outcomes
-    ]
-    if any(bar.over_at is not None for bar in bars):
+    looks = [look for outcome, look in _LOOKS.items() if outcome in outcomes]
+    handles: list[Any] = [Patch(facecolor=colour, label=name) for colour, name in looks]
+    if any(bar.is_over for bar in bars):
         blue = COLOURS[State.PROCESSING]
         handles.append(Patch(edgecolor=blue, **_HATCHED, label="after its lease"))
         handles.append(Line2D([], [], linestyle="", label="worker's last sign", **_SIGN))
@@ -264,10 +215,10 @@ def _handles(drawn: Iterable[_Bar]) -> list[Any]:
     return handles
 
 
-def _title(bars: Sequence[_Bar]) -> str:
+def _title(bars: Sequence[Any]) -> str:
     if not bars:
         return "No attempt is recorded"
-    if over := [bar for bar in bars if bar.over_at is not None]:
+    if over := [bar for bar in bars if bar.is_over]:
         return _over_title(over)
     tries = {bar.job: bar.attempt for bar in sorted(bars, key=lambda bar: bar.attempt)}
     if again := [number for number in tries.values() if number > 1]:
@@ -280,25 +231,24 @@ def _title(bars: Sequence[_Bar]) -> str:
     return f"No job was tried again; the longest attempt {verb} {took} (job {label(longest.job)})"
 
 
-def _over_title(over: Sequence[_Bar]) -> str:
+def _over_title(over: Sequence[Any]) -> str:
     held = count_text(len({bar.job for bar in over}), "job")
     workers = {bar.worker for bar in over}
-    seen = max((bar.seen_at for bar in over if bar.seen_at is not None), default=None)
+    seen = [int(bar.seen) for bar in over if bar.seen == bar.seen]  # NaN: no sign is recorded
     worker = workers.pop() if len(workers) == 1 else None
-    if worker is None or seen is None:
+    if worker is None or not seen:
         return f"{held} still held after {'its' if len(over) == 1 else 'their'} lease"
-    return f"Worker {label(worker)} fell silent at {clock_text(seen)}; it still holds {held}"
+    return f"Worker {label(worker)} fell silent at {clock_text(max(seen))}; it still holds {held}"
 
 
-def _numbers(bars: Sequence[_Bar], times: Sequence[int]) -> str:
+def _numbers(bars: Sequence[Any], times: Sequence[int]) -> str:
     found = Counter(bar.outcome for bar in bars)
     parts = [
         f"{found[outcome]:,} {name}" for outcome, (_, name) in _LOOKS.items() if found[outcome]
     ]
     jobs = count_text(len({bar.job for bar in bars}), "job")
-    ends = f"between {clock_text(times[0])} and {clock_text(times[-1])}"
-    over = sum(bar.over_at is not None for bar in bars)
     return (
-        f"{count_text(len(bars), 'attempt')} of {jobs} {ends}: {', '.join(parts) or 'none'}; "
-        f"running after their lease: {over:,}."
+        f"{count_text(len(bars), 'attempt')} of {jobs} {draw.between(times)}: "
+        f"{', '.join(parts) or 'none'}; running after their lease: "
+        f"{sum(bar.is_over for bar in bars):,}."
     )

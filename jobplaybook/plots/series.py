@@ -9,21 +9,8 @@ from jobplaybook.detectors.findings import rate_text
 from jobplaybook.detectors.flow import queue_name
 from jobplaybook.frames import FLOW, OLDEST_AGE, check_frame
 from jobplaybook.model import UNFINISHED, State
-from jobplaybook.plots.drawing import (
-    COLOURS,
-    INK,
-    PALE,
-    QUIET,
-    Event,
-    Picture,
-    by_queue,
-    days,
-    end_labels,
-    label,
-    not_drawn,
-    panels,
-    time_axis,
-)
+from jobplaybook.plots import drawing as draw
+from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Event, Picture, label
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text
 from jobplaybook.verdict import Triage
 
@@ -79,12 +66,12 @@ def flow(
     before = max(unfinished - came + ended, 0)
     gap = (unfinished - (came - sums["came"]) + (ended - sums["ended"])).clip(lower=0)
     title = _flow_title(before, unfinished, max(came, ended))
-    with panels(title, 4.4, (2, 1)) as (above, below):
+    with draw.panels(title, 4.4, (2, 1)) as (above, below):
         if times:
             _draw_flow(above, below, sums["ended"], gap, came)
-        time_axis([above, below], times, answer, events, low=True)
+        draw.time_axis([above, below], times, answer, events, low=True)
     numbers = (
-        f"{came:,} came and {ended:,} ended {_span(times)}; unfinished: "
+        f"{came:,} came and {ended:,} ended {draw.between(times)}; unfinished: "
         f"{before:,} before, at most {max(gap, default=0):,}, {unfinished:,} at the end."
     )
     return Picture(title=title, numbers=numbers, figure=above.figure)
@@ -93,7 +80,7 @@ def flow(
 def _draw_flow(
     above: Axes, below: Axes, ended: pd.Series[int], gap: pd.Series[int], came: int
 ) -> None:
-    x = days(gap.index)
+    x = draw.days(gap.index)
     top = ended + gap
     above.fill_between(x, ended, top, color=PALE, linewidth=0)
     above.plot(x, top, color=INK, linewidth=1.8)
@@ -107,8 +94,8 @@ def _draw_flow(
         panel.locator_params(axis="y", integer=True, nbins=4)
     last, left = ended.iloc[-1], gap.iloc[-1]
     names = [(last, f"{last:,} ended", _DONE), (last + left, f"{came:,} came", INK)]
-    end_labels(above, x[-1], names)
-    end_labels(below, x[-1], [(left, f"{left:,} left", INK)])
+    draw.end_labels(above, x[-1], names)
+    draw.end_labels(below, x[-1], [(left, f"{left:,} left", INK)])
 
 
 def _flow_title(before: int, after: int, moved: int) -> str:
@@ -140,21 +127,19 @@ def rates(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) 
     found = counted.div(widths, axis="index")
     scale, unit = (60.0, "min") if (found * 60 >= 5).any(axis=None) else (3_600.0, "h")
     title = _rates_title(int(counted["came"].sum()), int(counted["ended"].sum()))
-    with panels(title, 3.2) as (axes,):
+    with draw.panels(title, 3.2) as (axes,):
         labels = []
         if ends:
             for series, name, colour in (("came", "come", INK), ("ended", "end", _DONE)):
                 steps = found[series] * scale
-                axes.stairs(steps, days(edges), color=colour, linewidth=1.8, baseline=None)
+                axes.stairs(steps, draw.days(edges), color=colour, linewidth=1.8, baseline=None)
                 labels.append((steps.iloc[-1], f"{name}, {steps.iloc[-1]:,.0f}", colour))
         axes.axhline(0, color=PALE, linewidth=0.8)
         axes.set_ylabel(f"jobs per {unit}")
-        axes.margins(y=0.25)
-        axes.autoscale_view(scalex=False)
         axes.set_ylim(bottom=0)
         step = duration_text(widths[0]) if widths else "none"
-        time_axis([axes], edges, answer, events, more=f"; steps of {step}", event_height=0.0)
-        end_labels(axes, days(edges)[-1] if ends else 0.0, labels)
+        draw.time_axis([axes], edges, answer, events, more=f"; steps of {step}", event_height=0.0)
+        draw.end_labels(axes, draw.days(edges)[-1] if ends else 0.0, labels)
     return Picture(title=title, numbers=_rates_numbers(found), figure=axes.figure)
 
 
@@ -193,14 +178,14 @@ def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] =
     checked = check_frame(frame, OLDEST_AGE)
     ages = {
         queue: list(rows["oldest_claimable_age_seconds"])
-        for queue, rows in by_queue(checked).items()
+        for queue, rows in draw.by_queue(checked).items()
     }
     ranked = sorted(ages, key=lambda queue: (-_now(ages[queue]), -max(ages[queue]), queue or ""))
     times = sorted(set(checked["until_at"].astype("int64")))
     title = _age_title(ages, ranked)
     size, unit = _time_unit(max(map(max, ages.values()), default=0.0))
-    with panels(title, 3.4) as (axes,):
-        x, ends = days(times), []
+    with draw.panels(title, 3.4) as (axes,):
+        x, ends = draw.days(times), []
         for queue, (sign, dashes) in zip(ranked, _LINES, strict=False):
             width, colour = (2.2, INK) if queue == ranked[0] else (1.3, QUIET)
             line = [age / size for age in ages[queue]]
@@ -208,14 +193,16 @@ def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] =
             ends.append((line[-1], f"{sign} {label(queue_name(queue))}", colour))
         axes.set_ylabel(f"age of the oldest [{unit}]")
         axes.set_ylim(bottom=0)
-        time_axis([axes], times, answer, events, more=not_drawn(len(ranked) - len(_LINES)))
-        end_labels(axes, x[-1] if x else 0.0, ends)
+        draw.time_axis(
+            [axes], times, answer, events, more=draw.not_drawn(len(ranked) - len(_LINES))
+        )
+        draw.end_labels(axes, x[-1] if x else 0.0, ends)
     parts = [
         f"{queue_name(queue)} {duration_text(ages[queue][-1])} at the end, at most "
         f"{duration_text(max(ages[queue]))}"
         for queue in ranked[: len(_LINES)]
     ]
-    numbers = f"Oldest claimable job {_span(times)}: {'; '.join(parts) or 'none'}."
+    numbers = f"Oldest claimable job {draw.between(times)}: {'; '.join(parts) or 'none'}."
     return Picture(title=title, numbers=numbers, figure=axes.figure)
 
 
@@ -237,7 +224,3 @@ def _age_title(ages: dict[str | None, list[float]], ranked: Sequence[str | None]
 def _time_unit(longest: float) -> tuple[float, str]:
     sizes = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
     return next(((size, unit) for size, unit in sizes if longest >= 2 * size), (1.0, "s"))
-
-
-def _span(times: Sequence[int]) -> str:
-    return f"between {clock_text(times[0])} and {clock_text(times[-1])}" if times else "in no time"
