@@ -68,14 +68,9 @@ def worst_jobs(
 ) -> pd.DataFrame:
     """Return the jobs that are worst off, the gravest first: a frame of schema `COHORT`.
 
-    Parameters
-    ----------
-    since, until : int
-        The window, microseconds UTC: jobs that are unfinished or ended in it.
-    now : int, optional
-        When leases are judged; by default when each job was read.
-    each : int
-        So many of each kind at most: lease over, dead, tried again, unfinished, slow.
+    They are unfinished or ended in the window, microseconds UTC. Leases are judged at ``now``, by
+    default when each job was read. There are at most ``each`` of a kind: lease over, dead, tried
+    again, unfinished, slow.
 
     Raises
     ------

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
 
 from jobplaybook.detectors.flow import queue_name
 from jobplaybook.frames import STANDING, check_frame
@@ -14,10 +17,6 @@ from jobplaybook.plots import drawing as draw
 from jobplaybook.plots.drawing import COLOURS, Picture, label
 from jobplaybook.units import count_text
 from jobplaybook.verdict import Triage
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 _MOST_QUEUES, _LONG_TITLE = 10, 110
 _DRAWN = tuple(state for state in COLOURS if state not in (State.COMPLETED, State.CANCELLED))
@@ -38,7 +37,7 @@ def standing(frame: pd.DataFrame, answer: Triage) -> Picture:
     queues = sorted(counts, key=lambda queue: (-_left(counts[queue]), queue or ""))
     shown = queues[:_MOST_QUEUES]
     title = _title(total, answer)
-    with draw.panels(title, 1.7 + 0.36 * max(len(shown), 1)) as (axes,):
+    with draw.panels(title, 1.7 + 0.36 * max(len(shown), 1)) as (figure, (axes,)):
         for row, queue in enumerate(shown):
             _bar(axes, row, counts[queue], expired[queue])
         axes.set_yticks(range(len(shown)), [label(queue_name(queue)) for queue in shown])
@@ -52,7 +51,7 @@ def standing(frame: pd.DataFrame, answer: Triage) -> Picture:
         draw.legend(axes, list(dict(zip(names, handles, strict=True)).values()), 10)
     parts = ", ".join(f"{total[state]:,} {state}" for state in COLOURS if total[state])
     numbers = f"Jobs: {parts or 'none'}; leases over: {expired.total():,}."
-    return Picture(title=title, numbers=numbers, figure=axes.figure)
+    return Picture(title=title, numbers=numbers, figure=figure)
 
 
 def _left(states: Mapping[str, int]) -> int:

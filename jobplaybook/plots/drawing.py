@@ -5,19 +5,21 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, findfont, get_font
+from PIL import Image
 
 from jobplaybook.model import State
 from jobplaybook.units import MICROS, clock_text, count_text, iso, plain, to_datetime
 from jobplaybook.verdict import Triage
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 COLOURS = {
     State.AVAILABLE: "#E69F00",
@@ -80,8 +82,6 @@ class Picture:
 
     def png(self) -> bytes:
         """Return the picture as a small PNG file."""
-        from PIL import Image
-
         drawn, small = io.BytesIO(), io.BytesIO()
         with drawing():
             self.figure.savefig(drawn, format="png", dpi=_DPI)
@@ -108,32 +108,26 @@ def label(text: str, most: int = 22) -> str:
 
 @cache
 def _letters() -> frozenset[int]:
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
     return frozenset(get_font(findfont(FontProperties(family="DejaVu Sans"))).get_charmap())
 
 
-@contextmanager
-def drawing() -> Iterator[None]:
+def drawing() -> AbstractContextManager[None]:
     """Let matplotlib draw as we do; afterwards all is as before."""
-    import matplotlib as mpl
-
-    with mpl.rc_context(_STYLE):
-        yield
+    return mpl.rc_context(_STYLE)
 
 
 @contextmanager
-def panels(title: str, height: float, ratios: Sequence[int] = (1,)) -> Iterator[list[Axes]]:
-    """Give the panels of a new figure with its title, from top to bottom, to be drawn on."""
-    from matplotlib.figure import Figure
-
+def panels(
+    title: str, height: float, ratios: Sequence[int] = (1,)
+) -> Iterator[tuple[Figure, list[Axes]]]:
+    """Give a new figure with its title, and its panels from top to bottom, to be drawn on."""
     words = _wrapped(label(title, 400))
     with drawing():
         size = (_WIDTH, height + 0.22 * words.count("\n"))
         figure = Figure(figsize=size, layout="constrained")
         figure.suptitle(words, x=0.012, ha="left", fontsize=12, fontweight="bold")
         made = figure.subplots(len(ratios), 1, sharex=True, height_ratios=ratios, squeeze=False)
-        yield list(made[:, 0])
+        yield figure, list(made[:, 0])
 
 
 def _wrapped(title: str) -> str:

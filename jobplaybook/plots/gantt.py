@@ -5,7 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 
 from jobplaybook.cohort import ATTEMPTS
 from jobplaybook.frames import check_frame
@@ -14,10 +19,6 @@ from jobplaybook.plots import drawing as draw
 from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Event, Picture, label
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text
 from jobplaybook.verdict import Triage
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 _MOST_ROWS, _INSIDE, _LETTER, _THICK = 30, 0.07, 0.014, 0.68
 _LOOKS: dict[str, tuple[str, str]] = {
@@ -37,24 +38,16 @@ _SIGN: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "mec": INK,
 def attempts(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
     """Return the picture of attempts over the workers that ran them.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Of schema `jobplaybook.cohort.ATTEMPTS`.
-    answer : Triage
-        The verdict; what still runs ends at its ``now``.
-
-    Notes
-    -----
-    The attempts of one job are joined by a thin line. Where a lease is over and the attempt still
-    runs, its bar is hatched from then on. A bar of no visible width still has its edge.
+    The frame is of schema `jobplaybook.cohort.ATTEMPTS`; what still runs ends at the verdict's
+    ``now``. The attempts of one job are joined by a thin line. Where a lease is over and the
+    attempt still runs, its bar is hatched from then on. A bar of no width still has its edge.
     """
     now = answer.situation.now
     bars = _bars(check_frame(frame, ATTEMPTS), now)
     times = _span(bars, now)
     placed, lanes = _placed(bars, times[1] - times[0])
     height, title = sum(lanes.values()), _title(bars)
-    with draw.panels(title, 1.9 + 0.24 * max(height, 1)) as (axes,):
+    with draw.panels(title, 1.9 + 0.24 * max(height, 1)) as (figure, (axes,)):
         _draw(axes, placed, times[1] - times[0])
         _draw_lanes(axes, lanes)
         axes.set_ylim(height - 0.4 + (1.2 if events else 0), -2.3)
@@ -63,7 +56,7 @@ def attempts(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = (
         draw.time_axis([axes], times, answer, events, more=more, event_height=0.0)
         axes.set_ylabel("worker")
         draw.legend(axes, _handles([bar for bar, *_ in placed]), 9.5)
-    return Picture(title=title, numbers=_numbers(bars, times), figure=axes.figure)
+    return Picture(title=title, numbers=_numbers(bars, times), figure=figure)
 
 
 def _bars(frame: pd.DataFrame, now: int) -> list[Any]:
@@ -72,8 +65,6 @@ def _bars(frame: pd.DataFrame, now: int) -> list[Any]:
     A bar's ``over`` is where it begins to be hatched, at its end where its lease is not over;
     ``seen`` is its worker's last sign where it is, else NaN.
     """
-    import pandas as pd
-
     begin, end, over, seen = (
         (frame[name] - pd.Timestamp(0, tz="UTC")) / pd.Timedelta(microseconds=1)
         for name in ("started_at", "ended_at", "lease_over_at", "heartbeat_at")
@@ -200,9 +191,6 @@ def _draw_lanes(axes: Axes, sizes: Mapping[str | None, int]) -> None:
 
 
 def _handles(bars: Sequence[Any]) -> list[Any]:
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
-
     outcomes = {bar.outcome for bar in bars}
     looks = [look for outcome, look in _LOOKS.items() if outcome in outcomes]
     handles: list[Any] = [Patch(facecolor=colour, label=name) for colour, name in looks]

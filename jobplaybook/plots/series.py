@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
+from matplotlib.axes import Axes
 
 from jobplaybook.detectors.findings import rate_text
 from jobplaybook.detectors.flow import queue_name
@@ -13,10 +16,6 @@ from jobplaybook.plots import drawing as draw
 from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Event, Picture, label
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text
 from jobplaybook.verdict import Triage
-
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
 
 _LINES: tuple[tuple[str, Any], ...] = (
     ("─", "solid"),
@@ -46,17 +45,9 @@ def flow(
 ) -> Picture:
     """Return the picture of cumulative arrivals and endings, and of the gap between them.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Of schema `jobplaybook.frames.FLOW`.
-    unfinished : int, optional
-        Jobs not ended where the frame ends; by default all that the verdict counted.
-
-    Notes
-    -----
-    The vertical gap is the unfinished jobs: it ends at what is unfinished now and is reckoned
-    backwards from there.
+    The frame is of schema `jobplaybook.frames.FLOW`. The vertical gap is the unfinished jobs: it
+    ends at ``unfinished``, by default all that the verdict counted, and is reckoned backwards from
+    there.
     """
     counted = _counted(frame)
     times, sums, totals = list(counted.index), counted.cumsum(), counted.sum()
@@ -66,7 +57,7 @@ def flow(
     before = max(unfinished - came + ended, 0)
     gap = (unfinished - (came - sums["came"]) + (ended - sums["ended"])).clip(lower=0)
     title = _flow_title(before, unfinished, max(came, ended))
-    with draw.panels(title, 4.4, (2, 1)) as (above, below):
+    with draw.panels(title, 4.4, (2, 1)) as (figure, (above, below)):
         if times:
             _draw_flow(above, below, sums["ended"], gap, came)
         draw.time_axis([above, below], times, answer, events, low=True)
@@ -74,7 +65,7 @@ def flow(
         f"{came:,} came and {ended:,} ended {draw.between(times)}; unfinished: "
         f"{before:,} before, at most {max(gap, default=0):,}, {unfinished:,} at the end."
     )
-    return Picture(title=title, numbers=numbers, figure=above.figure)
+    return Picture(title=title, numbers=numbers, figure=figure)
 
 
 def _draw_flow(
@@ -113,9 +104,7 @@ def _flow_title(before: int, after: int, moved: int) -> str:
 def rates(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
     """Return the picture of arrivals and endings per time, of a frame of schema `FLOW`.
 
-    Notes
-    -----
-    A step's count over its width. Neighbouring buckets are put together until there are few
+    A step shows its count over its width. Neighbouring buckets are put together until there are few
     enough steps to be read; the last one ends with the window and may be shorter.
     """
     counted = _fewer(_counted(frame))
@@ -127,7 +116,7 @@ def rates(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) 
     found = counted.div(widths, axis="index")
     scale, unit = (60.0, "min") if (found * 60 >= 5).any(axis=None) else (3_600.0, "h")
     title = _rates_title(int(counted["came"].sum()), int(counted["ended"].sum()))
-    with draw.panels(title, 3.2) as (axes,):
+    with draw.panels(title, 3.2) as (figure, (axes,)):
         labels = []
         if ends:
             for series, name, colour in (("came", "come", INK), ("ended", "end", _DONE)):
@@ -140,7 +129,7 @@ def rates(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) 
         step = duration_text(widths[0]) if widths else "none"
         draw.time_axis([axes], edges, answer, events, more=f"; steps of {step}", event_height=0.0)
         draw.end_labels(axes, draw.days(edges)[-1] if ends else 0.0, labels)
-    return Picture(title=title, numbers=_rates_numbers(found), figure=axes.figure)
+    return Picture(title=title, numbers=_rates_numbers(found), figure=figure)
 
 
 def _fewer(counted: pd.DataFrame) -> pd.DataFrame:
@@ -184,7 +173,7 @@ def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] =
     times = sorted(set(checked["until_at"].astype("int64")))
     title = _age_title(ages, ranked)
     size, unit = _time_unit(max(map(max, ages.values()), default=0.0))
-    with draw.panels(title, 3.4) as (axes,):
+    with draw.panels(title, 3.4) as (figure, (axes,)):
         x, ends = draw.days(times), []
         for queue, (sign, dashes) in zip(ranked, _LINES, strict=False):
             width, colour = (2.2, INK) if queue == ranked[0] else (1.3, QUIET)
@@ -203,7 +192,7 @@ def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] =
         for queue in ranked[: len(_LINES)]
     ]
     numbers = f"Oldest claimable job {draw.between(times)}: {'; '.join(parts) or 'none'}."
-    return Picture(title=title, numbers=numbers, figure=axes.figure)
+    return Picture(title=title, numbers=numbers, figure=figure)
 
 
 def _now(series: list[float]) -> float:
