@@ -63,11 +63,7 @@ class Life:
 
 
 def read_life(
-    snapshot: Snapshot,
-    job_id: str,
-    *,
-    now: int | None = None,
-    external: Sequence[tuple[int, str]] = (),
+    snapshot: Snapshot, job_id: str, *, now: int | None, external: Sequence[tuple[int, str]]
 ) -> Life:
     """Read one job's life from a snapshot.
 

@@ -14,6 +14,7 @@ from jobplaybook.units import MICROS, count_text, iso
 Row = Mapping[str, Any]
 """A row by its canonical columns; times in microseconds UTC, None where not recorded."""
 
+_NOT_RECORDED = "rescue or failure: not recorded by this system"
 ORDER = (
     "external",
     "accepted",
@@ -102,13 +103,15 @@ def _accepted(rows: JobRows) -> _Told:
         yield due, Layer.WAITING, "due", attempt, None, note
 
 
-_ENDED = {
-    Outcome.FAILED: ("failed", ""),
-    Outcome.EXPIRED: ("expired", "its lease ran out"),
-    Outcome.RELEASED: ("requeued", "given back by its worker"),
-    Outcome.CANCELLED: ("cancelled", ""),
-    Outcome.UNKNOWN: ("requeued", "rescue or failure: not recorded by this system"),
+ENDINGS: dict[str, tuple[str, str, str]] = {
+    Outcome.SUCCEEDED: ("", "", "succeeded"),
+    Outcome.FAILED: ("failed", "", "failed"),
+    Outcome.EXPIRED: ("expired", "its lease ran out", "lost its lease"),
+    Outcome.RELEASED: ("requeued", "given back by its worker", "was given back by its worker"),
+    Outcome.CANCELLED: ("cancelled", "", "was cancelled"),
+    Outcome.UNKNOWN: ("requeued", _NOT_RECORDED, f"was requeued ({_NOT_RECORDED})"),
 }
+"""How attempts end: as an event (success is the job's own), its note, and in a sentence."""
 
 
 def _attempted(rows: JobRows) -> _Told:
@@ -118,8 +121,8 @@ def _attempted(rows: JobRows) -> _Told:
         begun = "taken-over" if before == Outcome.EXPIRED else "claimed"
         yield row["started_at"], Layer.CLAIMED, begun, *who, ""
         before = row["outcome"]
-        if before in _ENDED:
-            event, note = _ENDED[before]
+        event, note, _ = ENDINGS.get(before, ("", "", ""))
+        if event:
             yield row["ended_at"], Layer.CLAIMED, event, *who, note or _error(row["error_code"])
 
 

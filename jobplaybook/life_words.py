@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from jobplaybook.life_events import Attempt, JobRows, Row, seconds_between
+from jobplaybook.life_events import ENDINGS, Attempt, JobRows, Row, seconds_between
 from jobplaybook.model import FINISHED, EffectStatus, Outcome, Status
 from jobplaybook.units import MICROS, count_text, duration_text, iso, plain
 
@@ -54,16 +54,6 @@ def _attempts_told(attempts: Sequence[Attempt], clock: _Clock) -> list[str]:
     return sentences
 
 
-_HOW = {
-    Outcome.SUCCEEDED: "succeeded",
-    Outcome.FAILED: "failed",
-    Outcome.EXPIRED: "lost its lease",
-    Outcome.RELEASED: "was given back by its worker",
-    Outcome.CANCELLED: "was cancelled",
-    Outcome.UNKNOWN: "was requeued (rescue or failure: not recorded by this system)",
-}
-
-
 def _attempt_told(attempt: Attempt, clock: _Clock) -> str:
     again = " again" if attempt.attempt > 1 else ""
     by = "" if attempt.owner is None else f" by worker {plain(attempt.owner)}"
@@ -74,7 +64,8 @@ def _attempt_told(attempt: Attempt, clock: _Clock) -> str:
     if attempt.outcome == Outcome.RUNNING:
         return f"{start} and has not ended."
     ran = "" if attempt.ran_seconds is None else f", after {duration_text(attempt.ran_seconds)}"
-    return f"{start}; at {clock(attempt.ended_at)}{ran}, it {_HOW[Outcome(attempt.outcome)]}."
+    *_, how = ENDINGS[attempt.outcome]
+    return f"{start}; at {clock(attempt.ended_at)}{ran}, it {how}."
 
 
 def _wait_told(attempt: Attempt) -> str:

@@ -143,11 +143,7 @@ def _a_minute(rate: float | None) -> str:
 
 
 def read_pulse(
-    snapshot: Snapshot,
-    situation: Situation,
-    *,
-    queue: str | None = None,
-    bucket_seconds: float | None = None,
+    snapshot: Snapshot, situation: Situation, *, queue: str | None, bucket_seconds: float | None
 ) -> Pulse:
     """Read how the queues are, or one queue alone, out of a snapshot and what was read of it.
 
@@ -208,7 +204,7 @@ def _steps(
 def _series(
     snapshot: Snapshot,
     situation: Situation,
-    waits: Mapping[str | None, Sequence[Interval]],
+    waits: Mapping[str | None, list[Interval]],
     steps: Buckets,
 ) -> Iterator[Point]:
     counts = frames.count_events(snapshot, situation.window_from, situation.flow_until, steps)
@@ -229,10 +225,7 @@ _SUMMED = ("waiting", "claimable", "due", "running", "arrivals", "claims", "comp
 
 
 def _overall(
-    situation: Situation,
-    states: Sequence[QueueState],
-    pulses: Sequence[QueuePulse],
-    busy: float,
+    situation: Situation, states: Sequence[QueueState], pulses: Sequence[QueuePulse], busy: float
 ) -> QueuePulse:
     together = QueueState(
         queue=None,

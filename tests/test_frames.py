@@ -124,7 +124,7 @@ waits = st.lists(
 def test_the_sweep_agrees_with_looking_at_everything(
     intervals: list[tuple[int, int | None]], width: int, extra: int
 ) -> None:
-    """The heap finds the same ages as the slow way that needs no thought."""
+    """The sweep finds the same ages as the slow way that needs no thought."""
     steps = Buckets(first=0, until=width * 3 + extra, width=width)
     met = [i for i in intervals if i[0] <= steps.until and (i[1] is None or i[1] >= 0)]
     met.sort(key=lambda interval: interval[0])

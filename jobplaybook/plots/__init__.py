@@ -6,14 +6,12 @@ their names. Colours are those of Okabe and Ito, one per state everywhere; the g
 that a picture can be read on a dark page too. No global state of matplotlib is used or changed.
 """
 
-from jobplaybook.plots.bars import standing
-from jobplaybook.plots.drawing import COLOURS, Event, Picture, label
+from jobplaybook.plots.drawing import COLOURS, Picture, label
 from jobplaybook.plots.gantt import attempts
-from jobplaybook.plots.series import flow, oldest_age, rates
+from jobplaybook.plots.queues import flow, oldest_age, rates, standing
 
 __all__ = [
     "COLOURS",
-    "Event",
     "Picture",
     "attempts",
     "flow",

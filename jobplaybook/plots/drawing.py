@@ -32,8 +32,8 @@ COLOURS = {
     State.CANCELLED: "#999999",
 }
 """One colour per state, the same in every picture."""
-Event = tuple[int, str]
-"""A moment to be marked, microseconds UTC, and its name."""
+Events = Sequence[tuple[int, str]]
+"""Moments to be marked, microseconds UTC, with their names."""
 
 INK, QUIET, PALE = "#1a1a1a", "#6b6b6b", "#dddddd"
 _INCIDENT, _INCIDENT_TEXT = "#D55E00", "#9a4200"
@@ -62,6 +62,9 @@ _STYLE: Any = {
     "figure.facecolor": "white",
     "savefig.facecolor": "white",
     "hatch.linewidth": 1.5,
+    "legend.frameon": False,
+    "legend.handlelength": 1.4,
+    "legend.columnspacing": 1.2,
     "text.parse_math": False,  # a job type may hold dollar signs
 }
 
@@ -163,15 +166,7 @@ def legend(axes: Axes, handles: Sequence[Any], size: float) -> None:
     if not handles:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=QUIET)
         return
-    axes.figure.legend(
-        handles=handles,
-        loc="outside lower left",
-        ncols=3,
-        frameon=False,
-        fontsize=size,
-        handlelength=1.4,
-        columnspacing=1.2,
-    )
+    axes.figure.legend(handles=handles, loc="outside lower left", ncols=3, fontsize=size)
 
 
 def days(times: Iterable[float]) -> list[float]:
@@ -183,7 +178,7 @@ def time_axis(
     panels: Sequence[Axes],
     times: Sequence[int],
     answer: Triage,
-    events: Sequence[Event] = (),
+    events: Events = (),
     *,
     more: str = "",
     low: bool = False,

@@ -16,7 +16,7 @@ from jobplaybook.cohort import ATTEMPTS
 from jobplaybook.frames import check_frame
 from jobplaybook.model import Outcome, State
 from jobplaybook.plots import drawing as draw
-from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Event, Picture, label
+from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Events, Picture, label
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text
 from jobplaybook.verdict import Triage
 
@@ -35,7 +35,7 @@ _HATCHED: dict[str, Any] = {"facecolor": "white", "hatch": "////"}
 _SIGN: dict[str, Any] = {"marker": "D", "ms": 4.5, "color": "white", "mec": INK, "mew": 0.9}
 
 
-def attempts(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
+def attempts(frame: pd.DataFrame, answer: Triage, *, events: Events = ()) -> Picture:
     """Return the picture of attempts over the workers that ran them.
 
     The frame is of schema `jobplaybook.cohort.ATTEMPTS`; what still runs ends at the verdict's

@@ -1,7 +1,9 @@
-"""What flows, how fast, and how long the oldest waits, over time."""
+"""The queues: where every job stands, what flows, how fast, how long the oldest waits."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,13 +12,15 @@ from matplotlib.axes import Axes
 
 from jobplaybook.detectors.findings import rate_text
 from jobplaybook.detectors.flow import queue_name
-from jobplaybook.frames import FLOW, OLDEST_AGE, check_frame
+from jobplaybook.frames import FLOW, OLDEST_AGE, STANDING, check_frame
 from jobplaybook.model import UNFINISHED, State
 from jobplaybook.plots import drawing as draw
-from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Event, Picture, label
+from jobplaybook.plots.drawing import COLOURS, INK, PALE, QUIET, Events, Picture, label
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text
 from jobplaybook.verdict import Triage
 
+_MOST_QUEUES, _LONG_TITLE = 10, 110
+_DRAWN = tuple(state for state in COLOURS if state not in (State.COMPLETED, State.CANCELLED))
 _LINES: tuple[tuple[str, Any], ...] = (
     ("─", "solid"),
     ("╌", (0, (5, 2))),
@@ -28,6 +32,66 @@ _DONE = COLOURS[State.COMPLETED]
 _NO_WAIT_SECONDS, _MOST_STEPS = 1.0, 30
 
 
+def standing(frame: pd.DataFrame, answer: Triage) -> Picture:
+    """Return the picture of the jobs that are not completed, by queue and state.
+
+    The frame is of schema `jobplaybook.frames.STANDING`; running jobs whose lease is over by the
+    verdict are hatched.
+    """
+    counts = {
+        queue: Counter[str](dict(zip(rows["state"], map(int, rows["jobs"]), strict=True)))
+        for queue, rows in draw.by_queue(check_frame(frame, STANDING)).items()
+    }
+    expired = Counter(job.queue for job in answer.situation.held if job.is_expired)
+    total = sum(counts.values(), Counter[str]())
+    queues = sorted(counts, key=lambda queue: (-_left(counts[queue]), queue or ""))
+    shown = queues[:_MOST_QUEUES]
+    title = _standing_title(total, answer)
+    with draw.panels(title, 1.7 + 0.36 * max(len(shown), 1)) as (figure, (axes,)):
+        for row, queue in enumerate(shown):
+            _bar(axes, row, counts[queue], expired[queue])
+        axes.set_yticks(range(len(shown)), [label(queue_name(queue)) for queue in shown])
+        axes.set_ylim(max(len(shown), 1) - 0.5, -0.5)
+        axes.grid(axis="y", visible=False)
+        axes.margins(x=0.3)
+        axes.set_xlim(left=0)
+        axes.locator_params(axis="x", integer=True)
+        axes.set_xlabel("jobs that are not completed" + draw.not_drawn(len(queues) - len(shown)))
+        handles, names = axes.get_legend_handles_labels()
+        draw.legend(axes, list(dict(zip(names, handles, strict=True)).values()), 10)
+    parts = ", ".join(f"{total[state]:,} {state}" for state in COLOURS if total[state])
+    numbers = f"Jobs: {parts or 'none'}; leases over: {expired.total():,}."
+    return Picture(title=title, numbers=numbers, figure=figure)
+
+
+def _left(states: Counter[str]) -> int:
+    return sum(states[state] for state in _DRAWN)
+
+
+def _bar(axes: Axes, row: int, states: Counter[str], expired: int) -> None:
+    """Draw a queue's jobs, state by state; those whose lease is over are apart."""
+    left = 0
+    for state in _DRAWN:
+        over = min(expired, states[state]) if state is State.PROCESSING else 0
+        lost: dict[str, Any] = {"label": f"{state}, lease over", "hatch": "////"}
+        for jobs, look in ((states[state] - over, {"label": str(state)}), (over, lost)):
+            if jobs:
+                axes.barh(row, jobs, 0.62, left, color=COLOURS[state], ec="white", **look)
+                left += jobs
+    text = f"{left:,}" + (f", {expired:,} with lease over" if expired else "")
+    draw.write(axes, text, (left, row), 5, fontsize=10)
+
+
+def _standing_title(total: Counter[str], answer: Triage) -> str:
+    """Return the verdict's sentence, without its asides where it is too long for a title."""
+    if answer.verdict.code in ("healthy", "unknown"):
+        return f"{_left(total):,} of {count_text(total.total(), 'job')} are not completed"
+    sentence = answer.verdict.sentence.split(". ")[0].rstrip(".")
+    if len(sentence) > _LONG_TITLE:
+        sentence = re.sub(r" \([^)]*\)", "", sentence)
+    return sentence if len(sentence) <= _LONG_TITLE else sentence.partition(";")[0]
+
+
 def _counted(frame: pd.DataFrame) -> pd.DataFrame:
     """Return how many jobs ``came`` and ``ended`` in each bucket, by its end in microseconds."""
     counted = check_frame(frame, FLOW).drop(columns="queue").groupby("until_at").sum()
@@ -37,11 +101,7 @@ def _counted(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def flow(
-    frame: pd.DataFrame,
-    answer: Triage,
-    *,
-    unfinished: int | None = None,
-    events: Sequence[Event] = (),
+    frame: pd.DataFrame, answer: Triage, *, unfinished: int | None = None, events: Events = ()
 ) -> Picture:
     """Return the picture of cumulative arrivals and endings, and of the gap between them.
 
@@ -101,7 +161,7 @@ def _flow_title(before: int, after: int, moved: int) -> str:
     return f"About as many jobs end as come: {jobs} now"
 
 
-def rates(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
+def rates(frame: pd.DataFrame, answer: Triage, *, events: Events = ()) -> Picture:
     """Return the picture of arrivals and endings per time, of a frame of schema `FLOW`.
 
     A step shows its count over its width. Neighbouring buckets are put together until there are few
@@ -159,7 +219,7 @@ def _rates_numbers(found: pd.DataFrame) -> str:
     return f"Until {clock_text(int(found.index[-1]))}, per step: {'; '.join(said)}."
 
 
-def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Sequence[Event] = ()) -> Picture:
+def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Events = ()) -> Picture:
     """Return the picture of how long the oldest claimable job waited, per queue.
 
     The frame is of schema `jobplaybook.frames.OLDEST_AGE`.
