@@ -263,17 +263,9 @@ def waits_by_queue(snapshot: Snapshot, since: int, until: int) -> dict[str | Non
 def oldest_ages(intervals: Iterable[Interval], steps: Buckets) -> list[int]:
     """Return per step the greatest age that an interval reached inside it; 0: none was there.
 
-    Parameters
-    ----------
-    intervals : iterable of (int, int or None)
-        From when to when each job could be claimed, in order of their beginnings; None: still.
-    steps : Buckets
-        The steps of time, in the intervals' own unit.
-
-    Notes
-    -----
-    An interval that ends inside a step reaches its whole length there; of those that outlast a
-    step, the one that began first is the oldest. n intervals and b steps cost O(n + b).
+    Intervals come in order of their beginnings, one without an end lasts; all in one unit. One that
+    ends inside a step reaches its whole length there; of those that outlast a step, the one that
+    began first is the oldest. n intervals and b steps cost O(n + b).
     """
     ages = [0] * len(steps)
     spans = [(begin, steps.until if end is None else end) for begin, end in intervals]

@@ -187,22 +187,20 @@ class Attempt:
 
 def attempts_of(job: Row, rows: Sequence[Row]) -> tuple[Attempt, ...]:
     """Return a job's attempts with what they waited and ran, the first one first."""
+    kept = ("attempt", "owner", "started_at", "ended_at", "outcome")
     found = []
     for row, before in zip(rows, [None, *rows], strict=False):
         begin, exact = _free_from(job, row, before, is_last=row is rows[-1])
         waited = seconds_between(begin, row["started_at"])
         found.append(
             Attempt(
-                **{name: row[name] for name in _KEPT},
+                **{name: row[name] for name in kept},
                 waited_seconds=waited,
                 ran_seconds=seconds_between(row["started_at"], row["ended_at"]),
                 wait_is_exact=exact and waited is not None,
             )
         )
     return tuple(found)
-
-
-_KEPT = ("attempt", "owner", "started_at", "ended_at", "outcome")
 
 
 def _free_from(job: Row, row: Row, before: Row | None, *, is_last: bool) -> tuple[int | None, bool]:
