@@ -99,10 +99,11 @@ def new_frame(schema: FrameSchema, rows: Sequence[Sequence[Any]]) -> pd.DataFram
     # As objects first: beside a hole, a column of numbers would lose the microseconds of its times.
     frame = pd.DataFrame(list(rows), columns=list(schema), dtype="object")
     for name, column in schema.items():
-        if column.dtype == TIME:
-            frame[name] = pd.to_datetime(frame[name], unit="us", utc=True).astype(TIME)
-        elif column.dtype != "text":
-            frame[name] = frame[name].astype(column.dtype)
+        dtype: Any = column.dtype
+        if dtype == TIME:
+            frame[name] = pd.to_datetime(frame[name], unit="us", utc=True).astype(dtype)
+        elif dtype != "text":
+            frame[name] = frame[name].astype(dtype)
     return check_frame(frame, schema)
 
 
