@@ -47,8 +47,8 @@ class Life:
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document of ``jobplaybook timeline``."""
         found = asdict(self)
-        told = {name: [row_json(row) for row in found[name]] for name in ("events", "attempts")}
-        return found | told
+        timed = {name: [row_json(row) for row in found[name]] for name in ("events", "attempts")}
+        return found | timed
 
     def __str__(self) -> str:
         """Return the life for people: the words first, then a line an event."""
