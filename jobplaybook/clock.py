@@ -20,17 +20,14 @@ class Clock(Protocol):
         """Wait for ``seconds``."""
 
 
-class SystemClock:
+class SystemClock(Clock):
     """The machine's clock. Leases and ages never use it: the database's clock judges those."""
 
-    def now(self) -> datetime:
-        """Return the present moment, aware and in UTC."""
+    def now(self) -> datetime:  # noqa: D102 (as `Clock` says)
         return datetime.now(UTC)
 
-    def monotonic(self) -> float:
-        """Return seconds that only ever grow; only differences mean something."""
+    def monotonic(self) -> float:  # noqa: D102
         return time.monotonic()
 
-    def sleep(self, seconds: float) -> None:
-        """Wait for ``seconds``."""
+    def sleep(self, seconds: float) -> None:  # noqa: D102
         time.sleep(seconds)

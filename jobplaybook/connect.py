@@ -39,6 +39,14 @@ _BEGIN = (
 )
 _SQLITE_MAGIC = b"SQLite format 3\x00"
 _MAX_VALUE_BYTES = 10_000_000
+_ENCODE = (
+    "in a password write % as %25, @ as %40, / as %2F, : as %3A, # as %23, ? as %3F; in key=value"
+    " pairs put it in single quotes"
+)
+_PORT = "its port is no number: a port is digits alone, such as 5432"
+_PARAMETERS = (
+    "it has a parameter that libpq does not know: look for a slip in the names after ? or before ="
+)
 _SCHEME = re.compile(r"(postgres(?:ql)?)(?:\+\w+)?://(.*)", re.ASCII | re.DOTALL | re.IGNORECASE)
 
 
@@ -112,35 +120,47 @@ def _from_url(source: str) -> Target:
 
     conninfo = _normalised(source, label="the URL")
     found = conninfo_to_dict(conninfo)
-    label = f"postgresql://{found.get('host', '')}/{found.get('dbname', '')}"
-    warnings: tuple[str, ...] = ()
-    if found.get("password"):
-        warnings = (
-            "the URL on the command line holds a password: it stands in the shell's history and "
-            "in the process list; use env:NAME or service=NAME",
-        )
-    return Target(kind="postgresql", label=label, conninfo=conninfo, warnings=warnings)
+    warning = (
+        "the URL on the command line holds a password: it stands in the shell's history and "
+        "in the process list; use env:NAME or service=NAME"
+    )
+    return Target(
+        kind="postgresql",
+        label=f"postgresql://{found.get('host', '')}/{found.get('dbname', '')}",
+        conninfo=conninfo,
+        warnings=(warning,) if found.get("password") else (),
+    )
 
 
 def _normalised(value: str, *, label: str) -> str:
     """Return a libpq connection string, checked by libpq itself; never echo it."""
-    import psycopg
-    from psycopg.conninfo import conninfo_to_dict
-
     match = _SCHEME.fullmatch(value)
     conninfo = f"postgresql://{match[2]}" if match else value
     if not match and "=" not in value:
         raise InputError(f"expected {label} to hold a PostgreSQL URL or key=value pairs")
-    try:
-        port = str(conninfo_to_dict(conninfo).get("port") or "")
-    except (psycopg.Error, UnicodeError, ValueError):
-        port = "unreadable"
-    if (match and _is_misread(match[2])) or not re.fullmatch(r"[0-9,]*", port, re.ASCII):
+    # An unescaped password is looked for first: what it is misread as has other faults.
+    misread = match is not None and _is_misread(match[2])
+    if fault := _ENCODE if misread else _fault(conninfo):
         raise InputError(
-            f"{label} is no connection string that PostgreSQL's client can read: in a password "
-            "write % as %25, @ as %40, / as %2F, : as %3A, # as %23, ? as %3F"
+            f"{label} is no connection string that PostgreSQL's client can read: {fault}"
         )
     return conninfo
+
+
+def _fault(conninfo: str) -> str:
+    """Return what is wrong with a connection string, in our own words; nothing if libpq reads it.
+
+    libpq's text may quote a part of a password: only what kind of fault it names is used.
+    """
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        port = str(conninfo_to_dict(conninfo).get("port") or "")
+    except (psycopg.Error, UnicodeError, ValueError) as error:
+        unknown = ("invalid connection option", "invalid URI query parameter")
+        return _PARAMETERS if any(mark in str(error) for mark in unknown) else _ENCODE
+    return "" if re.fullmatch(r"[0-9,]*", port, re.ASCII) else _PORT
 
 
 def _is_misread(rest: str) -> bool:
@@ -172,10 +192,7 @@ def _from_file(source: str, *, label: str = "") -> Target:
 
 
 class Reader:
-    """Reads a live database: each statement alone in its own short read-only transaction.
-
-    The rows come back as plain tuples. `now` and limits are the database's, never ours.
-    """
+    """Reads a live database: each statement alone in its own short read-only transaction."""
 
     def __init__(self, engine: sa.Engine, connection: sa.Connection, target: Target) -> None:
         self.engine = engine
@@ -184,17 +201,7 @@ class Reader:
         self._connection = connection
 
     def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of one statement, read in a transaction of its own.
-
-        Raises
-        ------
-        ChunkTooSlow
-            If it ran into its time limit, or a standby cancelled it.
-        SourceError
-            If the connection broke, or a lock was not given within 200 ms.
-        SchemaError
-            If a table or column is missing.
-        """
+        """Return the rows of one statement as plain tuples; `driver_errors` says what may fail."""
         with translated(self.target.label):
             self._connection.exec_driver_sql(_BEGIN if self.dialect == "postgresql" else "BEGIN")
             try:
@@ -214,13 +221,7 @@ class Reader:
 
 @contextmanager
 def open_reader(target: Target) -> Iterator[Reader]:
-    """Connect to a live database for reading.
-
-    Raises
-    ------
-    SourceError
-        If it cannot be reached, or refuses the login.
-    """
+    """Connect to a live database for reading; a SourceError where it refuses."""
     connect = _postgresql if target.kind == "postgresql" else _sqlite_live
     url = "postgresql+psycopg://" if target.kind == "postgresql" else "sqlite://"
     engine = _engine(url, lambda: connect(target))
@@ -244,15 +245,10 @@ def open_snapshot_engine(path: Path) -> Iterator[sa.Engine]:
 def create_sqlite(path: Path) -> sqlite3.Connection:
     """Create a new SQLite file for bulk writing: no journal, for it is renamed only when whole."""
     connection = sqlite3.connect(path, isolation_level=None)
-    for pragma in (
-        "page_size = 8192",
-        "journal_mode = OFF",
-        "synchronous = OFF",
-        "locking_mode = EXCLUSIVE",
-        "cache_size = -262144",
-        "temp_store = MEMORY",
-    ):
-        connection.execute(f"PRAGMA {pragma}")
+    connection.executescript(
+        "PRAGMA page_size = 8192; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;"
+        " PRAGMA locking_mode = EXCLUSIVE; PRAGMA cache_size = -262144; PRAGMA temp_store = MEMORY"
+    )
     return connection
 
 
@@ -263,9 +259,8 @@ def open_sqlite_readonly(path: Path, *, immutable: bool) -> sqlite3.Connection:
     connection = sqlite3.connect(
         uri, uri=True, timeout=0.2, isolation_level=None, check_same_thread=False
     )
-    connection.execute("PRAGMA trusted_schema = OFF")
-    connection.execute("PRAGMA query_only = ON")
-    connection.execute("PRAGMA cell_size_check = ON")
+    for pragma in ("trusted_schema = OFF", "query_only = ON", "cell_size_check = ON"):
+        connection.execute(f"PRAGMA {pragma}")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _MAX_VALUE_BYTES)
     connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
     return connection

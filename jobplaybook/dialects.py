@@ -31,9 +31,8 @@ class Micros(sa.types.TypeDecorator[int]):
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
         """Choose the stored type."""
-        if dialect.name == "postgresql":
-            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
-        return dialect.type_descriptor(sa.Integer())
+        stored = postgresql.TIMESTAMP(timezone=True) if dialect.name == "postgresql" else self.impl
+        return dialect.type_descriptor(stored)
 
     def process_bind_param(self, value: int | None, dialect: sa.Dialect) -> Any:
         """Hand the database what it stores."""
@@ -46,111 +45,90 @@ class Micros(sa.types.TypeDecorator[int]):
         return to_micros(value) if isinstance(value, datetime) else value
 
 
-class micros(FunctionElement[int]):  # noqa: N801 (written like a SQL function)
+class _Portable(FunctionElement[Any]):
+    """A function that each database is asked for in its own words; ``{0}`` is its argument."""
+
+    inherit_cache = True
+    _sqlite = _postgresql = ""
+
+    def _text(self, dialect: str, *clauses: str) -> str:
+        return (self._sqlite if dialect == "sqlite" else self._postgresql).format(*clauses)
+
+
+@compiles(_Portable)
+def _render(element: _Portable, compiler: SQLCompiler, **kw: Any) -> str:
+    clauses = (compiler.process(clause, **kw) for clause in element.clauses)
+    return element._text(compiler.dialect.name, *clauses)
+
+
+class micros(_Portable):  # noqa: N801 (written like a SQL function)
     """``micros(time)``: a stored moment as integer microseconds UTC, on both databases."""
 
     type = sa.BigInteger()
     inherit_cache = True
+    _sqlite = "({0})"
+    # date_part gives a double: its error at today's dates is 0.12 microseconds, so the cast rounds
+    # to the exact value. Infinity and the year 290,000 become the year 9999 (or 1): a job that is
+    # due then is parked, not due now. A NULL stays one: GREATEST would make it the first.
+    _postgresql = (
+        "(CASE WHEN {0} IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', {0}),"
+        f" {_FIRST_SECOND}), {_LAST_SECOND}) * 1000000 AS BIGINT) END)"
+    )
 
 
-@compiles(micros, "sqlite")
-def _micros_sqlite(element: micros, compiler: SQLCompiler, **kw: Any) -> str:
-    return f"({compiler.process(element.clauses, **kw)})"
-
-
-@compiles(micros, "postgresql")
-def _micros_postgresql(element: micros, compiler: SQLCompiler, **kw: Any) -> str:
-    # date_part gives a double: its error at today's dates is 0.12 microseconds, so the cast
-    # rounds to the exact value. Infinity and the year 290,000 become the year 9999 (or 1): a job
-    # that is due then is parked, not due now. A NULL stays one: GREATEST would make it the first.
-    time = compiler.process(element.clauses, **kw)
-    seconds = f"LEAST(GREATEST(date_part('epoch', {time}), {_FIRST_SECOND}), {_LAST_SECOND})"
-    return f"(CASE WHEN {time} IS NOT NULL THEN CAST({seconds} * 1000000 AS BIGINT) END)"
-
-
-class bytewise(FunctionElement[str]):  # noqa: N801
+class bytewise(_Portable):  # noqa: N801
     """``bytewise(text)``: text in the order of its bytes, whatever the database's own collation."""
 
     type = sa.Text()
     inherit_cache = True
+    _sqlite = "{0}"
+    _postgresql = '({0}) COLLATE "C"'
 
 
-@compiles(bytewise, "sqlite")
-def _bytewise_sqlite(element: bytewise, compiler: SQLCompiler, **kw: Any) -> str:
-    return compiler.process(element.clauses, **kw)
-
-
-@compiles(bytewise, "postgresql")
-def _bytewise_postgresql(element: bytewise, compiler: SQLCompiler, **kw: Any) -> str:
-    return f'({compiler.process(element.clauses, **kw)}) COLLATE "C"'
-
-
-class database_clock(FunctionElement[int]):  # noqa: N801
+class database_clock(_Portable):  # noqa: N801
     """The database's own clock when the statement runs, in microseconds UTC."""
 
     type = sa.BigInteger()
     inherit_cache = True
-
-
-@compiles(database_clock, "sqlite")
-def _clock_sqlite(element: database_clock, compiler: SQLCompiler, **kw: Any) -> str:
-    return "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) * 1000 AS INTEGER)"
-
-
-@compiles(database_clock, "postgresql")
-def _clock_postgresql(element: database_clock, compiler: SQLCompiler, **kw: Any) -> str:
+    _sqlite = "CAST(ROUND((julianday('now') - 2440587.5) * 86400000) * 1000 AS INTEGER)"
     # A sub-select is evaluated once a statement, not once a row; clock_timestamp() and never
     # now(), which is the start of the transaction. A standby shows the past: heartbeats there are
     # as old as what it last replayed, and judged by the present every worker would look dead.
-    clock = (
-        "CASE WHEN pg_is_in_recovery()"
+    _postgresql = (
+        "(SELECT CAST(date_part('epoch', CASE WHEN pg_is_in_recovery()"
         " THEN coalesce(pg_last_xact_replay_timestamp(), clock_timestamp())"
-        " ELSE clock_timestamp() END"
+        " ELSE clock_timestamp() END) * 1000000 AS BIGINT))"
     )
-    return f"(SELECT CAST(date_part('epoch', {clock}) * 1000000 AS BIGINT))"
 
 
-class json_path_text(FunctionElement[str]):  # noqa: N801
+class json_path_text(_Portable):  # noqa: N801
     """``json_path_text(column, 'a', 'b')``: the text at a path inside a JSON column."""
 
     type = sa.Text()
     inherit_cache = True
 
-
-@compiles(json_path_text, "sqlite")
-def _path_sqlite(element: json_path_text, compiler: SQLCompiler, **kw: Any) -> str:
-    column, *steps = (compiler.process(c, **kw) for c in element.clauses)
-    for step in steps:
-        column = f"({column} ->> {step})"
-    return f"CAST({column} AS TEXT)"
-
-
-@compiles(json_path_text, "postgresql")
-def _path_postgresql(element: json_path_text, compiler: SQLCompiler, **kw: Any) -> str:
-    column, *steps = (compiler.process(c, **kw) for c in element.clauses)
-    return f"CAST({column} AS JSONB) #>> ARRAY[{', '.join(steps)}]::text[]"
+    def _text(self, dialect: str, *clauses: str) -> str:
+        column, *steps = clauses
+        if dialect == "postgresql":
+            return f"CAST({column} AS JSONB) #>> ARRAY[{', '.join(steps)}]::text[]"
+        for step in steps:
+            column = f"({column} ->> {step})"
+        return f"CAST({column} AS TEXT)"
 
 
-class listed(FunctionElement[bool]):  # noqa: N801
+class listed(_Portable):  # noqa: N801
     """``listed(column, bind)``: the column is one of the values of one list bind."""
 
     type = sa.Boolean()
     inherit_cache = True
 
-
-@compiles(listed, "sqlite")
-def _listed_sqlite(element: listed, compiler: SQLCompiler, **kw: Any) -> str:
-    column, values = (compiler.process(c, **kw) for c in element.clauses)
-    return f"{column} IN (SELECT value FROM json_each({values}))"
-
-
-@compiles(listed, "postgresql")
-def _listed_postgresql(element: listed, compiler: SQLCompiler, **kw: Any) -> str:
-    column, values = (compiler.process(c, **kw) for c in element.clauses)
-    _, bind = element.clauses
-    if isinstance(bind.type, ListOf) and bind.type.is_text_literal:
-        return f"{column} = ANY (CAST({values} AS BIGINT[]))"
-    return f"{column} = ANY ({values})"
+    def _text(self, dialect: str, *clauses: str) -> str:
+        column, values = clauses
+        if dialect == "sqlite":
+            return f"{column} IN (SELECT value FROM json_each({values}))"
+        _, bind = self.clauses
+        as_text = isinstance(bind.type, ListOf) and bind.type.is_text_literal
+        return f"{column} = ANY ({f'CAST({values} AS BIGINT[])' if as_text else values})"
 
 
 class ListOf(sa.types.TypeDecorator[list[Any]]):
@@ -162,11 +140,8 @@ class ListOf(sa.types.TypeDecorator[list[Any]]):
     def __init__(self, item: type[sa.types.TypeEngine[Any]]) -> None:
         super().__init__()
         self.item = item
-
-    @property
-    def is_text_literal(self) -> bool:
-        """Whether it travels to PostgreSQL as ``{1,2}``: whole numbers, at a third of the cost."""
-        return issubclass(self.item, sa.Integer)
+        # Whole numbers travel to PostgreSQL as ``{1,2}``, at a third of the cost.
+        self.is_text_literal = issubclass(item, sa.Integer)
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
         """Choose how the list travels."""
@@ -257,7 +232,8 @@ SUPERUSER = sa.text("SELECT rolsuper FROM pg_catalog.pg_roles WHERE rolname = cu
 _VITALS_POSTGRESQL = sa.text(
     """
     WITH t AS (
-        SELECT relid, relname, n_live_tup, n_dead_tup, last_autovacuum, seq_scan, idx_scan
+        SELECT relid, relname, n_live_tup, n_dead_tup, n_tup_del, last_autovacuum, seq_scan,
+               idx_scan
           FROM pg_catalog.pg_stat_user_tables WHERE schemaname = :schema AND relname = ANY (:names)
     ), i AS (
         SELECT indexrelid, indexrelname, idx_scan
@@ -275,6 +251,7 @@ _VITALS_POSTGRESQL = sa.text(
     SELECT 'table_bytes', relname::text, pg_total_relation_size(relid)::float8 FROM t
     UNION ALL SELECT 'live_rows', relname, n_live_tup FROM t
     UNION ALL SELECT 'dead_rows', relname, n_dead_tup FROM t
+    UNION ALL SELECT 'deleted_rows', relname, n_tup_del FROM t
     UNION ALL SELECT 'sequential_scans', relname, seq_scan FROM t
     UNION ALL SELECT 'index_scans', relname, idx_scan FROM t
     UNION ALL SELECT 'last_autovacuum_at', relname,

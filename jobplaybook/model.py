@@ -66,7 +66,14 @@ class EffectStatus(StrEnum):
     UNKNOWN = "unknown"
 
 
-class Quality(IntEnum):
+class _Grade(IntEnum):
+    @property
+    def word(self) -> str:
+        """The grade as it is written in snapshots, JSON and runbooks."""
+        return self.name.lower()
+
+
+class Quality(_Grade):
     """How far a fact can be trusted; a number is as good as the worst fact it rests on."""
 
     ABSENT = 0
@@ -74,23 +81,13 @@ class Quality(IntEnum):
     BOUND = 2
     EXACT = 3
 
-    @property
-    def word(self) -> str:
-        """The grade as it is written in snapshots and JSON."""
-        return self.name.lower()
 
-
-class Severity(IntEnum):
+class Severity(_Grade):
     """What a finding asks for: waking somebody, a ticket, or only to be known."""
 
     NOTE = 0
     TICKET = 1
     PAGE = 2
-
-    @property
-    def word(self) -> str:
-        """The severity as it is written in JSON and runbooks."""
-        return self.name.lower()
 
 
 UNFINISHED = (Status.PENDING, Status.PROCESSING, Status.HELD)
@@ -118,23 +115,12 @@ FACTS = (
     "max_attempts",
 )
 """The fixed list of facts that every source grades, for live and for finished rows."""
+FACT_STATES = ("live", "finished")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """One fact's grade in one state of a row.
-
-    Parameters
-    ----------
-    fact : str
-        One of `FACTS`.
-    state : str
-        ``live`` (unfinished rows) or ``finished``.
-    quality : Quality
-        exact, bound, inferred or absent.
-    note : str
-        Where the fact comes from, or why it is missing.
-    """
+    """A fact's grade for live or finished rows, and where it comes from or why it is missing."""
 
     fact: str
     state: str
@@ -142,16 +128,10 @@ class Fact:
     note: str = ""
 
     def __post_init__(self) -> None:
-        if self.fact not in FACTS or self.state not in ("live", "finished"):
+        if self.fact not in FACTS or self.state not in FACT_STATES:
             raise ValueError(f"expected a listed fact, live or finished: {self.fact}/{self.state}")
 
 
 def worst(*qualities: Quality) -> Quality:
-    """Return the grade of a number that rests on all of ``qualities``.
-
-    Examples
-    --------
-    >>> worst(Quality.EXACT, Quality.BOUND).word
-    'bound'
-    """
+    """Return the grade of a number that rests on all of ``qualities``."""
     return min(qualities)

@@ -76,7 +76,8 @@ def read_situation(
             f"expected a window that ends after {iso(covered)}, where what was captured begins, "
             f"found one that ends at {iso(end)}: choose a longer --since, a later --until or --now"
         )
-    grades, notes = _facts(snapshot)
+    graded = snapshot.rows(sa.select(facts.c.fact, facts.c.state, facts.c.quality, facts.c.note))
+    schedules = snapshot.rows(sa.select(windows.c.schedule).distinct().order_by(windows.c.schedule))
     whole = _flow(snapshot, since, end)
     rates_from = _rates_from(whole.values(), since, end)
     workers = _workers(snapshot)
@@ -99,11 +100,11 @@ def read_situation(
         counts=statuses,
         states=states,
         layers=layers,
-        facts=grades,
-        fact_notes=notes,
+        facts={(fact, state): Quality[grade.upper()] for fact, state, grade, _ in graded},
+        fact_notes={(fact, state): note or "" for fact, state, _, note in graded},
         not_read=snapshot.json("not_read") or {},
         sweeper=snapshot.meta.get("sweeper") or None,
-        possible_sweepers=_possible_sweepers(snapshot),
+        possible_sweepers=tuple(name for (name,) in schedules if _SWEEPER_NAME.search(name)),
         source_schema=snapshot.meta.get("source_schema", ""),
     )
     return read_more(snapshot, replace(situation, queues=_queues(snapshot, situation, whole, rows)))
@@ -116,10 +117,8 @@ def _dicts(snapshot: Snapshot, statement: sa.Select[Any]) -> list[dict[str, Any]
 
 def _workers(snapshot: Snapshot) -> tuple[WorkerState, ...]:
     """Return the workers, by the lease that was asked for where one was."""
-    rows = _dicts(snapshot, leases.beats())
-    for row in rows:
-        row["lease_seconds"] = snapshot.lease_seconds or row["lease_seconds"]
-    return tuple(WorkerState(**row) for row in rows)
+    asked = {} if snapshot.lease_seconds is None else {"lease_seconds": snapshot.lease_seconds}
+    return tuple(WorkerState(**{**row, **asked}) for row in _dicts(snapshot, leases.beats()))
 
 
 def _held(
@@ -142,19 +141,6 @@ def _summed(rows: Sequence[tuple[Any, ...]], place: int) -> dict[str, int]:
     for row in rows:
         found[row[place]] += row[-1]
     return dict(found)
-
-
-def _facts(
-    snapshot: Snapshot,
-) -> tuple[dict[tuple[str, str], Quality], dict[tuple[str, str], str]]:
-    rows = snapshot.rows(sa.select(facts.c.fact, facts.c.state, facts.c.quality, facts.c.note))
-    grades = {(fact, state): Quality[quality.upper()] for fact, state, quality, _ in rows}
-    return grades, {(fact, state): note or "" for fact, state, _, note in rows}
-
-
-def _possible_sweepers(snapshot: Snapshot) -> tuple[str, ...]:
-    rows = snapshot.rows(sa.select(windows.c.schedule).distinct().order_by(windows.c.schedule))
-    return tuple(name for (name,) in rows if _SWEEPER_NAME.search(name))
 
 
 def _run_times(
@@ -213,6 +199,8 @@ def _queues(
     for queue, _type, status, _state, _layer, count in rows:
         standing_now[queue][status] += count
     due = {row.pop("queue"): row for row in _dicts(snapshot, standing.claimable(end))}
+    for row in due.values():
+        row["claimable"] = row.pop("count")
     waits = _waits(snapshot, situation, {q: row["oldest_at"] for q, row in due.items()})
     # With a later now leases are judged again, but no queue is: its runs are taken as read.
     as_read = situation
@@ -220,29 +208,22 @@ def _queues(
         as_read = replace(situation, held=_held(snapshot, None, situation.workers))
     live = live_runs(as_read)
     paused = dict(snapshot.rows(sa.select(queues.c.queue, queues.c.paused_at)))
-    names = {*whole, *standing_now, *paused}
+    names = sorted(
+        {*whole, *standing_now, *paused}, key=lambda name: (name is not None, name or "")
+    )
     return tuple(
         replace(
             whole.get(name, QueueState(queue=name)),
             waiting=standing_now[name]["pending"],
             running=standing_now[name]["processing"],
             live=live[name],
-            **_recent(recent.get(name)),
-            **_due(due.get(name)),
+            **{kind: getattr(recent.get(name), kind, 0) for kind in _COUNTED.values()},
+            **due.get(name, {}),
             **waits.get(name, {}),
             paused_at=paused.get(name),
         )
-        for name in sorted(names, key=lambda name: (name is not None, name or ""))
+        for name in names
     )
-
-
-def _recent(queue: QueueState | None) -> dict[str, Any]:
-    found = queue or QueueState(queue=None)
-    return {name: getattr(found, name) for name in ("arrivals", "claims", "completions", "dead")}
-
-
-def _due(row: dict[str, Any] | None) -> dict[str, Any]:
-    return {} if row is None else {"claimable" if k == "count" else k: v for k, v in row.items()}
 
 
 def _waits(

@@ -44,21 +44,19 @@ from jobplaybook.units import MICROS
 _WAKING_STEP = 10 * MICROS
 _MOST_QUEUES = 5
 """Floods are looked for in the largest backlogs alone: each class is a question of its own."""
+_OF_SERVER = (
+    "oldest_transaction_seconds",
+    "oldest_snapshot_transactions",
+    "oldest_snapshot_seconds",
+)
 _OF_TABLE = {"live_rows", "dead_rows", "last_autovacuum_at", "sequential_scans"}
-Class = tuple[str | None, str | None, int | None]
 
 
 def read_more(snapshot: Snapshot, situation: Situation) -> Situation:
-    """Return a situation together with what clocks, retries, classes and the database say.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        An open snapshot.
-    situation : Situation
-        What was read of it already, its queues included.
-    """
-    clock_at = _clock_at(snapshot, situation)
+    """Return a situation, its queues read, with what clocks, retries, classes and vitals say."""
+    # A capture takes time: one that ends at the microsecond it began at was given its moment.
+    began, ended = (snapshot.meta.get(f"captured_{end}") for end in ("from", "to"))
+    clock_at = None if began is not None and began == ended else situation.workers_read_at
     seen = replace(situation, clock_at=clock_at, vitals=read_vitals(snapshot))
     seen = _with_clocks(snapshot, seen)
     seen = replace(seen, retrying=_retrying(snapshot, seen))
@@ -67,15 +65,6 @@ def read_more(snapshot: Snapshot, situation: Situation) -> Situation:
         return seen  # while nothing waits for a minute, nobody asks which classes wait
     waiting = _waiting_classes(snapshot, seen)
     return replace(seen, waiting_classes=waiting, loads=_loads(snapshot, seen))
-
-
-def _clock_at(snapshot: Snapshot, situation: Situation) -> int | None:
-    """Return the database's clock at the look; None where a moment was given in its place.
-
-    A capture takes time: one that ends at the microsecond it began at was given its moment.
-    """
-    ends = (snapshot.meta.get("captured_from"), snapshot.meta.get("captured_to"))
-    return None if ends[0] is not None and ends[0] == ends[1] else situation.workers_read_at
 
 
 # Clocks
@@ -116,17 +105,17 @@ def read_vitals(snapshot: Snapshot) -> Vitals | None:
     if not samples:
         return None
     first, last = min(samples), max(samples)
-    tables = {subject for name, subject in samples[last] if name in _OF_TABLE}
+    signs, before = samples[last], samples[first] if last > first else None
+    totals = snapshot.rows(flow.totals(first, last)) if before is not None else ()
+    claims = sum(count for kind, _queue, count, *_ in totals if kind == "claim")
     return Vitals(
         taken_at=last,
         first_at=first,
-        oldest_transaction_seconds=samples[last].get(("oldest_transaction_seconds", "")),
-        oldest_snapshot_transactions=samples[last].get(("oldest_snapshot_transactions", "")),
-        oldest_snapshot_seconds=samples[last].get(("oldest_snapshot_seconds", "")),
-        claims_between=_claims(snapshot, first, last) if last > first else None,
+        **{name: signs.get((name, "")) for name in _OF_SERVER},
+        claims_between=None if before is None else claims,
         tables=tuple(
-            _table(table, samples[last], samples[first] if last > first else None)
-            for table in sorted(tables)
+            _table(table, signs, before)
+            for table in sorted({subject for name, subject in signs if name in _OF_TABLE})
         ),
     )
 
@@ -150,11 +139,6 @@ def _table(
     )
 
 
-def _claims(snapshot: Snapshot, since: int, until: int) -> int:
-    rows = snapshot.rows(flow.totals(since, until))
-    return sum(count for kind, _queue, count, *_ in rows if kind == "claim")
-
-
 # Retries
 
 
@@ -165,16 +149,16 @@ def _retrying(snapshot: Snapshot, seen: Situation) -> tuple[RetryClass, ...]:
     if not many:
         return ()
     completions = {
-        (queue, job_type): count
-        for queue, job_type, count in snapshot.rows(retries.completed(since, until))
+        tuple(of): count for *of, count in snapshot.rows(retries.completed(since, until))
     }
-    course = _course(snapshot, seen)
-    worst: dict[tuple[Any, Any], list[tuple[str, int]]] = defaultdict(list)
-    for queue, job_type, job_id, times in snapshot.rows(
-        retries.busiest(since, until, limit=MAX_IDS)
-    ):
-        worst[queue, job_type].append((job_id, times))
+    worst: dict[tuple[Any, ...], list[tuple[str, int]]] = defaultdict(list)
+    for *of, job_id, times in snapshot.rows(retries.busiest(since, until, limit=MAX_IDS)):
+        worst[tuple(of)].append((job_id, times))
     empty = _series(seen)
+    course: dict[tuple[Any, ...], list[tuple[int, int]]] = defaultdict(list)
+    asked = retries.course(empty.begin, seen.flow_until, bucket=empty.width)
+    for *of, step, count in snapshot.rows(asked):
+        course[tuple(of)].append((step, count))
     return tuple(
         RetryClass(
             queue=queue,
@@ -198,17 +182,6 @@ def _series(seen: Situation) -> Series:
     firsts = [queue.first_at for queue in seen.queues if queue.first_at is not None]
     begin = max(seen.window_from, min(firsts, default=seen.rates_from))
     return series_over(begin, seen.flow_until)
-
-
-def _course(
-    snapshot: Snapshot, seen: Situation
-) -> dict[tuple[str, str | None, str | None], list[tuple[int, int]]]:
-    empty = _series(seen)
-    found: dict[tuple[str, str | None, str | None], list[tuple[int, int]]] = defaultdict(list)
-    asked = retries.course(empty.begin, seen.flow_until, bucket=empty.width)
-    for kind, queue, job_type, step, count in snapshot.rows(asked):
-        found[kind, queue, job_type].append((step, count))
-    return found
 
 
 def _with_wakings(snapshot: Snapshot, seen: Situation) -> Situation:
@@ -241,21 +214,16 @@ def _waiting_classes(snapshot: Snapshot, seen: Situation) -> tuple[WaitingClass,
     found = [each for each in found if has_waited(seen, states, each)]
     if not found:
         return ()
-    last = {
-        (queue, job_type, priority): at
-        for queue, job_type, priority, at in snapshot.rows(
-            classes.last_claims(seen.window_from, until)
-        )
-    }
-    found = [replace(each, last_claim_at=last.get(_class(each))) for each in found]
+    claimed = snapshot.rows(classes.last_claims(seen.window_from, until))
+    last = {tuple(of): at for *of, at in claimed}
+    found = [
+        replace(each, last_claim_at=last.get((each.queue, each.job_type, each.priority)))
+        for each in found
+    ]
     return _overtaken(
         [each for each in found if has_waited(seen, states, each)],
         snapshot.rows(classes.claims(seen.rates_from, until)),
     )
-
-
-def _class(each: WaitingClass) -> Class:
-    return each.queue, each.job_type, each.priority
 
 
 def _overtaken(

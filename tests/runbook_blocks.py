@@ -22,7 +22,8 @@ from jobplaybook.api import capture, triage
 from jobplaybook.commands import cli
 from jobplaybook.queries import classes, clocks, flow, leases, retries, standing, vitals
 from jobplaybook.snapshot.options import CaptureOptions
-from jobplaybook.sources.base import Catalog, Detected, ReadOptions, Source
+from jobplaybook.sources.base import ReadOptions, Source
+from jobplaybook.sources.catalog import Catalog, Detected
 from jobplaybook.sources.contract import CONTRACT
 from jobplaybook.sources.procrastinate import PROCRASTINATE
 from jobplaybook.tables import SCHEMA

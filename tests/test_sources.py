@@ -15,7 +15,8 @@ from jobplaybook import api, model
 from jobplaybook.connect import Reader
 from jobplaybook.errors import InputError, SchemaError
 from jobplaybook.sources import SOURCES
-from jobplaybook.sources.base import Catalog, ReadOptions, TableInfo, choose
+from jobplaybook.sources.base import ReadOptions, choose
+from jobplaybook.sources.catalog import Catalog, TableInfo
 from jobplaybook.sources.procrastinate import PROCRASTINATE
 from tests.captures import capture, capture_by, command_line, look
 from tests.conftest import RECORDINGS

@@ -19,26 +19,19 @@ import sqlalchemy as sa
 
 from jobplaybook.clock import Clock
 from jobplaybook.connect import Reader
-from jobplaybook.dialects import catalogue, database_clock, vitals
-from jobplaybook.errors import SchemaError, SourceError
-from jobplaybook.model import UNFINISHED
+from jobplaybook.dialects import REPLAY_LAG, SUPERUSER, catalogue, database_clock, vitals
+from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
+from jobplaybook.model import UNFINISHED, Fact, Quality, Status
 from jobplaybook.snapshot.chunks import CARRIED
 from jobplaybook.snapshot.file import SnapshotWriter, writing
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
 from jobplaybook.snapshot.pace import Pace, read_ahead
 from jobplaybook.snapshot.phases import Batch, Phases
-from jobplaybook.snapshot.privileges import role_warnings, standby_warnings
-from jobplaybook.snapshot.redact import Redactor, stamped
-from jobplaybook.sources.base import (
-    ONLY_ATTEMPT,
-    Catalog,
-    Detected,
-    ReadOptions,
-    Source,
-    choose,
-)
+from jobplaybook.snapshot.redact import Redactor
+from jobplaybook.sources.base import ONLY_ATTEMPT, Source, choose
+from jobplaybook.sources.catalog import Catalog, Detected
 from jobplaybook.tables import SCHEMA_VERSION, metadata
-from jobplaybook.units import MICROS, iso, shown
+from jobplaybook.units import MICROS, duration_text, iso, shown
 
 _SMALL_LIMIT = 100_000
 _UNCOUNTED = ("meta", "facts", "vitals")
@@ -79,11 +72,38 @@ def capture_to(
     """
     with writing(target) as writer:
         source, found = detect(reader, sources, options.system)
-        found = replace(found, warnings=(*found.warnings, *standby_warnings(reader)))
+        found = replace(found, warnings=(*found.warnings, *_standby_warnings(reader)))
+        rights = _role_warnings(reader, found, refuse=options.require_readonly)
         job = _Capture(reader, writer, source, found, options, redactor, clock, progress)
-        job.warnings += role_warnings(reader, found, refuse=options.require_readonly)
+        job.warnings += rights
         job.read()
         return job.finish(tool_version)
+
+
+def _standby_warnings(reader: Reader) -> list[str]:
+    """Return a warning where the database is a standby: it shows a moment that has passed."""
+    lag = reader.scalar(REPLAY_LAG) if reader.dialect == "postgresql" else None
+    if lag is None:
+        return []
+    return [
+        f"read from a standby, {duration_text(float(lag))} behind its primary: everything is as of "
+        "the last transaction that it replayed"
+    ]
+
+
+def _role_warnings(reader: Reader, found: Detected, *, refuse: bool) -> list[str]:
+    """Return a warning where the role may do more than read the queue's tables, or refuse it."""
+    may_write = sorted(name for name, table in found.tables.items() if table.writable)
+    superuser = reader.dialect == "postgresql" and reader.scalar(SUPERUSER)
+    if not superuser and not may_write:
+        return []
+    what = "is a superuser" if superuser else f"may write {', '.join(may_write)}"
+    if refuse:
+        raise UnsafeAction(
+            f"expected a role that may only read, found one that {what}: "
+            "use a role with SELECT on the queue's tables"
+        )
+    return [f"the role {what}: a role with SELECT alone is enough and safer"]
 
 
 class _Capture:
@@ -104,29 +124,29 @@ class _Capture:
         self.options, self.redactor, self.progress = options, redactor, progress
         self.pace = Pace(reader, clock, options)
         self.statements = source.statements(found, options.read)
-        self.warnings = list(found.warnings)
         self.unfinished: dict[Any, str] = {}
         self.moved = 0
         self.stamp = self._stamp()
         self.captured_from = self._now()
         self.workers_read_at: int | None = None
+        self.deleted_rows = 0.0
         self.phases = Phases(
             pace=self.pace,
-            source=source,
             found=found,
+            job_table=source.job_table,
             statements=self.statements,
             budget_seconds=options.budget_seconds,
             since=self.captured_from - int(options.since_seconds * MICROS),
             begun_at=self.captured_from,
-            warnings=self.warnings,
-            not_read=dict(found.not_read),
+            warnings=list(found.warnings),
         )
-        self.not_read = self.phases.not_read
+        self.warnings = self.phases.warnings
 
     def read(self) -> None:
         """Read everything, in the order that keeps a moving job from being lost."""
         self._write(self.phases.running())
-        self._small()
+        for table, statement in self.statements.small.items():
+            self._small(table, statement)
         phases = chain(self.phases.unfinished(), self.phases.finished())
         for batch in read_ahead(phases, stop=self.pace.stop):
             self._write(batch)
@@ -136,7 +156,8 @@ class _Capture:
     def finish(self, tool_version: str) -> CaptureReport:
         """Write facts and meta, put the file in place and report."""
         captured_to = self._now()
-        self._facts(self._fields_that_exist())
+        rows = [(f.fact, f.state, f.quality.word, f.note) for f in self._facts()]
+        self.writer.insert("facts", ("fact", "state", "quality", "note"), rows)
         counts = {
             table.name: sum(self.writer.count(table.name).values())
             for table in metadata.tables.values()
@@ -158,42 +179,45 @@ class _Capture:
             captured_to=captured_to,
             rows=counts,
             rows_by_status=by_status,
-            not_read=self.not_read,
+            not_read=self.phases.not_read,
             moved_during_capture=self.moved,
             content_sha256=digest,
             warnings=tuple(self.warnings),
         )
 
-    def _small(self) -> None:
-        for table, statement in self.statements.small.items():
-            columns = statement.selected_columns.keys()
-            rows = self.pace.rows(statement.limit(_SMALL_LIMIT + 1))
-            if len(rows) > _SMALL_LIMIT:
-                rows = rows[:_SMALL_LIMIT]
-                self.not_read[table] = f"only the first {_SMALL_LIMIT:,} rows were read"
-            place = columns.index("read_at") if "read_at" in columns else len(columns)
-            if table == "workers":
-                read = min((row[place] for row in rows), default=self.captured_from)
-                self.workers_read_at = read if self.stamp is None else self.stamp
-            kept = [row[:place] + row[place + 1 :] for row in rows]
-            self.writer.insert(table, columns[:place] + columns[place + 1 :], kept)
-            self.progress(table, len(rows))
-
     # -- rows on their way into the file ----------------------------------------------------
+
+    def _small(self, table: str, statement: sa.Select[Any]) -> None:
+        columns = statement.selected_columns.keys()
+        rows = self.pace.rows(statement.limit(_SMALL_LIMIT + 1))
+        if len(rows) > _SMALL_LIMIT:
+            rows = rows[:_SMALL_LIMIT]
+            self.phases.stopped[table] = f"only the first {_SMALL_LIMIT:,} rows were read"
+        place = columns.index("read_at") if "read_at" in columns else len(columns)
+        if table == "workers":
+            read = min((row[place] for row in rows), default=self.captured_from)
+            self.workers_read_at = read if self.stamp is None else self.stamp
+        kept = [row[:place] + row[place + 1 :] for row in rows]
+        self.writer.insert(table, columns[:place] + columns[place + 1 :], kept)
+        self.progress(table, len(rows))
 
     def _write(self, batch: Batch) -> None:
         if batch.rows:
             self._note_statuses(batch.columns, batch.rows)
             last = -len(ONLY_ATTEMPT) if batch.columns[-1] in ONLY_ATTEMPT else None
             kept = (row[1:last] for row in batch.rows)
-            hidden = self.redactor.rows(batch.columns[1:last], kept)
-            self.writer.insert("jobs", *stamped(*hidden, self.stamp))
+            columns, rows = self.redactor.rows(batch.columns[1:last], kept)
+            if self.stamp is not None:
+                read_at = columns.index("read_at")
+                for row in rows:
+                    row[read_at] = self.stamp
+            self.writer.insert("jobs", columns, rows)
             self.writer.insert("attempts", CARRIED, list(batch.carried.values()))
             self.progress("jobs", len(batch.rows))
-        for table, rows in batch.by_job.items():
+        for table, rows_of_jobs in batch.by_job.items():
             columns = self.statements.by_job[table].selected_columns.keys()
-            self.writer.insert(table, columns, rows)
-            self.progress(table, len(rows))
+            self.writer.insert(table, columns, rows_of_jobs)
+            self.progress(table, len(rows_of_jobs))
 
     def _note_statuses(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Count jobs that were read in another status before; refuse unknown status words."""
@@ -211,26 +235,33 @@ class _Capture:
                 self.unfinished[row[0]] = row[native]
 
     def _vitals(self) -> None:
-        binds = {"schema": self.found.schema, "names": sorted(self.found.tables)}
-        if self.reader.dialect == "sqlite":
-            binds = {}
-        taken = self._now()
+        taken, tables = self._now(), sorted(self.found.tables)
         try:
-            rows = self.pace.rows(vitals(self.reader.dialect), **binds)
+            rows = self.pace.rows(
+                vitals(self.reader.dialect), schema=self.found.schema, names=tables
+            )
         except SourceError as error:
-            self.not_read["vitals"] = str(error)
+            self.phases.stopped["vitals"] = str(error)
             return
+        found = {(name, subject): value for name, subject, value in rows}
+        self.deleted_rows = found.get(("deleted_rows", self.source.job_table)) or 0.0
         columns = ("taken_at", "name", "subject", "value")
         self.writer.insert("vitals", columns, [(taken, *row) for row in rows])
 
-    def _fields_that_exist(self) -> ReadOptions:
-        """Return the payload paths that led to something, and warn of those that did not."""
+    # -- what is said of the rows -----------------------------------------------------------
+
+    def _facts(self) -> list[Fact]:
+        """Return the facts: without paths that led to nothing, and without ends that are gone."""
         read = self.options.read
         if read.tenant_path and not self._is_filled("tenant_id", "--tenant-path", read.tenant_path):
             read = replace(read, tenant_path=())
         if read.key_path and not self._is_filled("idempotency_key", "--key-path", read.key_path):
             read = replace(read, key_path=())
-        return read
+        facts = self.source.facts_with(read)
+        if not self._completed_jobs_are_deleted():
+            return facts
+        gone = {"quality": Quality.ABSENT, "note": self.source.deletes_ended}
+        return [replace(f, **gone) if f.fact == "finished_at" else f for f in facts]
 
     def _is_filled(self, column: str, option: str, path: Sequence[str]) -> bool:
         given = self.writer.count("jobs", f"CAST({column} IS NOT NULL AS TEXT)")
@@ -238,10 +269,17 @@ class _Capture:
             self.warnings.append(f"{option} {'.'.join(path)}: no job that was read has it")
         return bool(given.get("1"))
 
-    def _facts(self, read: ReadOptions) -> None:
-        facts = self.source.facts_with(read)
-        rows = [(fact.fact, fact.state, fact.quality.word, fact.note) for fact in facts]
-        self.writer.insert("facts", ("fact", "state", "quality", "note"), rows)
+    def _completed_jobs_are_deleted(self) -> bool:
+        """Whether no completed job is there because they are deleted, not because none completes.
+
+        The server counts the rows that were deleted. Old ones may just have been cleared away, so
+        the newest history is asked too: there a queue that keeps what completes has some of it.
+        """
+        if not self.source.deletes_ended or not self.deleted_rows:
+            return False
+        if self.writer.count("jobs", "status").get(Status.COMPLETED):
+            return False
+        return not self.phases.completed_lately()
 
     def _meta(self, captured_to: int, tool_version: str) -> dict[str, str]:
         lease = self.options.read.lease_seconds
@@ -261,20 +299,21 @@ class _Capture:
             "tool_version": tool_version,
             "schema_version": str(SCHEMA_VERSION),
             "moved_during_capture": str(self.moved),
-            "not_read": json.dumps(self.not_read, sort_keys=True),
+            "not_read": json.dumps(self.phases.not_read, sort_keys=True),
             # What a reader of the rows has to know; the role and the indexes concern the capture.
             "warnings": json.dumps(list(self.found.warnings)),
         }
 
+    # -- the moment that everything is as of ------------------------------------------------
+
     def _stamp(self) -> int | None:
         """Return the moment that stands in for the database's clock, if one does."""
         given = self.options.now
-        if given is None or self.options.look_ahead or given <= self._clock():
-            return given
-        return None
-
-    def _clock(self) -> int:
-        return int(self.reader.scalar(sa.select(database_clock())))
+        ahead = given is not None and not self.options.look_ahead and given > self._clock()
+        return None if ahead else given
 
     def _now(self) -> int:
         return self._clock() if self.stamp is None else self.stamp
+
+    def _clock(self) -> int:
+        return int(self.reader.scalar(sa.select(database_clock())))

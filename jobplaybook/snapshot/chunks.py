@@ -32,6 +32,12 @@ def key_chunk(
     return chunk
 
 
+def keyless_chunk(statements: Statements, size: int) -> sa.Select[Any]:
+    """Return the unfinished rows that have no key, at most ``size``."""
+    keyless = statements.key.is_(None) & statements.unfinished
+    return sa.select(sa.cast(sa.null(), sa.Text)).where(keyless).limit(size)
+
+
 def jobs_of(statements: Statements, keys: Sequence[Any]) -> tuple[sa.Select[Any], dict[str, Any]]:
     """Return the jobs statement for these keys, and its binds.
 
@@ -48,6 +54,11 @@ def jobs_of(statements: Statements, keys: Sequence[Any]) -> tuple[sa.Select[Any]
     return statements.jobs.where(listed(key, ids)), {"keys": list(keys)}
 
 
+def newest_first(statements: Statements) -> sa.Select[Any]:
+    """Return the history, the newest row first."""
+    return statements.history.order_by(*(key.desc() for key in statements.history_key))
+
+
 def history_chunk(
     statements: Statements, before: Sequence[Any], cutoff: int, size: int
 ) -> sa.CompoundSelect[Any]:
@@ -61,7 +72,7 @@ def history_chunk(
     whole back to just after the latest time among its last rows, not to the earliest of all.
     """
     keys = statements.history_key
-    history = statements.history.order_by(*(key.desc() for key in keys))
+    history = newest_first(statements)
     if before:
         binds = [sa.literal(value, key.type) for value, key in zip(before, keys, strict=True)]
         history = history.where(sa.tuple_(*keys) < sa.tuple_(*binds))
@@ -79,7 +90,9 @@ def history_chunk(
         .limit(1)
         .subquery("last")
     )
-    return sa.union_all(ends.where(chunk.c.ended >= first), sa.select(*last.c))
+    return sa.union_all(
+        ends.where(chunk.c.ended >= first, chunk.c.job.is_not(None)), sa.select(*last.c)
+    )
 
 
 def carried_attempts(

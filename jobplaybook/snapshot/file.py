@@ -13,7 +13,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
@@ -30,8 +30,7 @@ from jobplaybook.errors import InputError, SchemaError
 from jobplaybook.snapshot.redact import Redactor
 from jobplaybook.units import parse_time, shown
 
-_HASH_KEY = b"content_sha256"
-_BLANK = b"0" * 64
+_HASH_KEY = "content_sha256"
 _MAX_BYTES = 64 * 2**30
 _MAX_META = 1_000_000
 _GROUP = 250
@@ -41,10 +40,7 @@ _GROUP = 250
 class SnapshotWriter:
     """Collects rows in a temporary file beside the target; `finish` puts it in place.
 
-    Parameters
-    ----------
-    target : Path
-        Where the snapshot will stand; an existing snapshot is replaced, nothing else is.
+    An existing snapshot is replaced, nothing else is.
 
     Raises
     ------
@@ -59,16 +55,11 @@ class SnapshotWriter:
         self._draft = target.with_name(stem + ".draft")
         self._whole = target.with_name(stem + ".whole")
         try:
-            _make_private(self._draft)
-            self._sqlite = create_sqlite(self._draft)
-            self._create()
-        except (sqlite3.Error, OSError) as error:
-            self.abandon()
-            raise InputError(
-                f"expected to write {shown(str(target), 200)}, the file system refused: "
-                f"{_name(error)}"
-            ) from None
-        except BaseException:  # told to end before anybody has the writer in hand
+            with _refusals(f"expected to write {shown(str(target), 200)}, the file system refused"):
+                _make_private(self._draft)
+                self._sqlite = create_sqlite(self._draft)
+                self._create()
+        except BaseException:  # told to end, perhaps, before anybody has the writer in hand
             self.abandon()
             raise
 
@@ -89,17 +80,16 @@ class SnapshotWriter:
     def insert(self, table: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Write rows of a canonical table; a later reading of a row replaces the earlier one."""
         try:
-            for start in range(0, len(rows), _GROUP):
-                group = rows[start : start + _GROUP]
-                statement = _insert(table, tuple(columns), len(group))
-                self._sqlite.execute(statement, list(chain.from_iterable(group)))
+            with _refusals():
+                for start in range(0, len(rows), _GROUP):
+                    group = rows[start : start + _GROUP]
+                    statement = _insert(table, tuple(columns), len(group))
+                    self._sqlite.execute(statement, list(chain.from_iterable(group)))
         except (sqlite3.IntegrityError, OverflowError) as error:
             raise SchemaError(
                 f"the rows do not fit the canonical table {table}: {error}; the source's tables "
                 "hold what this version does not expect"
             ) from None
-        except sqlite3.Error as error:
-            raise InputError(f"cannot write the snapshot: {_name(error)}") from None
 
     def count(self, table: str, by: str = "''") -> dict[str, int]:
         """Return the number of rows written so far, by a column."""
@@ -110,19 +100,15 @@ class SnapshotWriter:
         """Write ``meta``, put the file in place and return the SHA-256 of its content."""
         # What stands in for the hash is random: no text of a job can be mistaken for it.
         blank = secrets.token_hex(32)
-        rows = [*meta.items(), (_HASH_KEY.decode(), blank)]
-        self.insert("meta", ("key", "value"), rows)
+        self.insert("meta", ("key", "value"), [*meta.items(), (_HASH_KEY, blank)])
         try:
-            self._sqlite.execute("COMMIT")
-            _make_private(self._whole)
-            self._sqlite.execute("VACUUM INTO ?", (str(self._whole),))
-            self._sqlite.close()
-            digest = _seal(self._whole, blank.encode())
-            os.replace(self._whole, self.target)
-        except sqlite3.Error as error:
-            raise InputError(f"cannot write the snapshot: {_name(error)}") from None
-        except OSError as error:
-            raise InputError(f"cannot write the snapshot: {error.strerror}") from None
+            with _refusals():
+                self._sqlite.execute("COMMIT")
+                _make_private(self._whole)
+                self._sqlite.execute("VACUUM INTO ?", (str(self._whole),))
+                self._sqlite.close()
+                digest = _seal(self._whole, blank)
+                os.replace(self._whole, self.target)
         finally:
             self.abandon()
         return digest
@@ -135,6 +121,19 @@ class SnapshotWriter:
             path.unlink(missing_ok=True)
 
 
+@contextmanager
+def _refusals(what: str = "cannot write the snapshot") -> Iterator[None]:
+    """Turn what SQLite or the file system refuses into our own error."""
+    try:
+        yield
+    except sqlite3.IntegrityError:
+        raise
+    except sqlite3.Error as error:
+        raise InputError(f"{what}: {error.sqlite_errorname or type(error).__name__}") from None
+    except OSError as error:
+        raise InputError(f"{what}: {error.strerror or type(error).__name__}") from None
+
+
 def _make_private(path: Path) -> None:
     """Make an empty file that only its owner may read: it will hold what is in the queue."""
     os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -145,11 +144,6 @@ def _insert(table: str, columns: tuple[str, ...], rows: int) -> str:
     marks = "(" + ", ".join("?" * len(columns)) + ")"
     values = ", ".join([marks] * rows)
     return f"INSERT OR REPLACE INTO {table} ({', '.join(columns)}) VALUES {values}"  # noqa: S608
-
-
-def _name(error: sqlite3.Error | OSError) -> str:
-    said = error.strerror if isinstance(error, OSError) else error.sqlite_errorname
-    return said or type(error).__name__
 
 
 @contextmanager
@@ -171,21 +165,20 @@ def _check_writable(target: Path) -> None:
         raise InputError(f"expected the folder of {where} to exist: make it first")
     if not os.access(target.parent, os.W_OK | os.X_OK):
         raise InputError(f"expected to be allowed to write in the folder of {where}")
-    if target.exists():
-        _check_replaceable(target)
-
-
-def _check_replaceable(target: Path) -> None:
-    with target.open("rb") as file:
-        head = file.read(100)
+    head = _head(target) if target.exists() else b""
     if head and int.from_bytes(head[68:72]) != tables.APPLICATION_ID:
         raise InputError(
-            f"expected no file or an older snapshot at {shown(str(target), 200)}, found another "
-            "file: it is not overwritten"
+            f"expected no file or an older snapshot at {where}, found another file: it is not "
+            "overwritten"
         )
 
 
-def _seal(path: Path, blank: bytes) -> str:
+def _head(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(100)
+
+
+def _seal(path: Path, blank: str) -> str:
     """Blank the library version, put the content's hash in its place, make it durable."""
     with path.open("r+b") as file:
         file.seek(96)
@@ -199,16 +192,16 @@ def _seal(path: Path, blank: bytes) -> str:
     return digest
 
 
-def _digest(descriptor: int, stored: bytes) -> tuple[str, int]:
+def _digest(descriptor: int, stored: str) -> tuple[str, int]:
     """Return the SHA-256 of the file with its own hash blanked, and where that hash stands."""
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as content:
-        place = content.find(_HASH_KEY + stored)
+        place = content.find((_HASH_KEY + stored).encode())
         if place < 0:
             return "", -1
         place += len(_HASH_KEY)
         with memoryview(content) as view, view[:place] as head, view[place + 64 :] as tail:
             digest = hashlib.sha256(head)
-            digest.update(_BLANK)
+            digest.update(b"0" * 64)
             digest.update(tail)
     return digest.hexdigest(), place
 
@@ -264,124 +257,104 @@ def opened(path: Path, label: str) -> Iterator[Snapshot]:
         If it is truncated, changed, made by a newer version, or holds anything but the
         canonical tables.
     """
-    meta = _checked(path, shown(label, 200))
+    try:
+        fault, meta = _size_fault(path), dict[str, str]()
+        if not fault:
+            with closing(open_sqlite_readonly(path, immutable=True)) as connection:
+                fault, meta = _examined(connection, path)
+    except (sqlite3.Error, OSError, UnicodeDecodeError):
+        fault = "the snapshot is damaged and cannot be read"
+    if fault:
+        raise SchemaError(f"{shown(label, 200)}: {fault}")
     with open_snapshot_engine(path) as engine:
         notes = tuple(json.loads(meta.get("warnings") or "[]"))
         yield Snapshot(path=path, label=label, meta=meta, engine=engine, notes=notes)
 
 
-def _checked(path: Path, where: str) -> dict[str, str]:
-    try:
-        _check_size(path, where)
-        connection = open_sqlite_readonly(path, immutable=True)
-        try:
-            _check_version(connection, where)
-            _check_tables(connection, where)
-            meta = _read_meta(connection, where)
-            _check_hash(path, meta, where)
-            _check_pages(connection, where)
-            _check_rows(connection, where)
-        finally:
-            connection.close()
-    except (sqlite3.Error, OSError, UnicodeDecodeError):
-        raise SchemaError(f"{where}: the snapshot is damaged and cannot be read") from None
-    return meta
+# What may be wrong with a file, from what must be known first to what is dear to find out
 
 
-def _check_size(path: Path, where: str) -> None:
-    with path.open("rb") as file:
-        head = file.read(100)
-    size = path.stat().st_size
+def _size_fault(path: Path) -> str:
+    head, size = _head(path), path.stat().st_size
     page = int.from_bytes(head[16:18]) or 1
-    page = 65_536 if page == 1 else page
-    if size != page * int.from_bytes(head[28:32]):
-        raise SchemaError(f"{where}: the snapshot is truncated or has grown: capture it again")
+    if size != (65_536 if page == 1 else page) * int.from_bytes(head[28:32]):
+        return "the snapshot is truncated or has grown: capture it again"
     if size > _MAX_BYTES:
-        raise SchemaError(f"{where}: the snapshot is larger than 64 GiB: capture less with --since")
+        return "the snapshot is larger than 64 GiB: capture less with --since"
+    return ""
 
 
-def _check_version(connection: sqlite3.Connection, where: str) -> None:
+def _examined(connection: sqlite3.Connection, path: Path) -> tuple[str, dict[str, str]]:
+    """Return what is wrong with a file, or nothing, and its meta table."""
+    fault = _version_fault(connection) or _tables_fault(connection)
+    if fault:
+        return fault, {}
+    (size,) = connection.execute("SELECT sum(length(value)) FROM meta").fetchone()
+    if (size or 0) > _MAX_META:
+        return "its meta table is too large for a snapshot: not opened", {}
+    meta = {key: value or "" for key, value in connection.execute("SELECT key, value FROM meta")}
+    if not _is_sound(meta):
+        return "its meta table is not a snapshot's: not opened", {}
+    return _content_fault(connection, path, meta.get(_HASH_KEY, "")), meta
+
+
+def _version_fault(connection: sqlite3.Connection) -> str:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version > tables.SCHEMA_VERSION:
-        raise SchemaError(
-            f"{where}: made by a newer jobplaybook (snapshot version {version}, this one reads "
+        return (
+            f"made by a newer jobplaybook (snapshot version {version}, this one reads "
             f"{tables.SCHEMA_VERSION}): upgrade jobplaybook"
         )
-    if version < 1:
-        raise SchemaError(f"{where}: the snapshot has no version: capture it again")
+    return "" if version >= 1 else "the snapshot has no version: capture it again"
 
 
-def _check_tables(connection: sqlite3.Connection, where: str) -> None:
+def _tables_fault(connection: sqlite3.Connection) -> str:
     expected = {table.name: table for table in tables.metadata.sorted_tables}
     for kind, name in connection.execute("SELECT type, name FROM sqlite_schema"):
         if kind != "table" or name not in expected:
-            raise SchemaError(
-                f"{where}: holds a {shown(kind)} {shown(name)} that no snapshot has: not opened"
-            )
+            return f"holds a {shown(kind)} {shown(name)} that no snapshot has: not opened"
+    dialect = sqlite_dialect.dialect()
     for name, table in expected.items():
+        columns = [
+            (c.name, c.type.compile(dialect), not c.nullable, c.primary_key, False)
+            for c in table.columns
+        ]
         found = connection.execute(
             'SELECT name, type, "notnull", pk > 0, hidden FROM pragma_table_xinfo(?)', (name,)
         ).fetchall()
         strict = connection.execute("SELECT strict FROM pragma_table_list(?)", (name,)).fetchall()
-        if found != _columns(table) or strict != [(1,)]:
-            raise SchemaError(f"{where}: its table {name} is not a snapshot's: not opened")
-
-
-def _columns(table: sa.Table) -> list[tuple[Any, ...]]:
-    dialect = sqlite_dialect.dialect()
-    return [
-        (column.name, column.type.compile(dialect), not column.nullable, column.primary_key, False)
-        for column in table.columns
-    ]
-
-
-def _read_meta(connection: sqlite3.Connection, where: str) -> dict[str, str]:
-    (size,) = connection.execute("SELECT sum(length(value)) FROM meta").fetchone()
-    if (size or 0) > _MAX_META:
-        raise SchemaError(f"{where}: its meta table is too large for a snapshot: not opened")
-    meta = {key: value or "" for key, value in connection.execute("SELECT key, value FROM meta")}
-    try:
-        sound = _is_sound(meta)
-    except (InputError, ValueError, RecursionError):
-        sound = False
-    if not sound:
-        raise SchemaError(f"{where}: its meta table is not a snapshot's: not opened")
-    return meta
+        if found != columns or strict != [(1,)]:
+            return f"its table {name} is not a snapshot's: not opened"
+    return ""
 
 
 def _is_sound(meta: Mapping[str, str]) -> bool:
     """Whether the values of ``meta`` that are read again are of the kinds they should be."""
-    for key in ("captured_at", "captured_from", "captured_to", "window_from", "workers_read_at"):
-        if meta.get(key):
-            parse_time(meta[key])
-    notes = json.loads(meta.get("warnings") or "[]")
-    gaps = json.loads(meta.get("not_read") or "{}")
+    times = ("captured_at", "captured_from", "captured_to", "window_from", "workers_read_at")
+    try:
+        for key in times:
+            parse_time(meta.get(key) or "1970-01-01T00:00:00Z")
+        notes = json.loads(meta.get("warnings") or "[]")
+        gaps = json.loads(meta.get("not_read") or "{}")
+    except (InputError, ValueError, RecursionError):
+        return False
     if not (meta.get("captured_at") and isinstance(notes, list) and isinstance(gaps, dict)):
         return False
     return all(isinstance(text, str) for text in (*notes, *gaps.values()))
 
 
-def _check_hash(path: Path, meta: Mapping[str, str], where: str) -> None:
-    stored = meta.get(_HASH_KEY.decode(), "")
+def _content_fault(connection: sqlite3.Connection, path: Path, stored: str) -> str:
     with path.open("rb") as file:
-        digest, _ = _digest(file.fileno(), stored.encode())
+        digest, _ = _digest(file.fileno(), stored)
     if not stored or digest != stored:
-        raise SchemaError(
-            f"{where}: its content does not match its SHA-256: it was changed after the capture"
-        )
-
-
-def _check_pages(connection: sqlite3.Connection, where: str) -> None:
-    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if verdict != "ok":
-        raise SchemaError(f"{where}: the snapshot's pages are damaged: capture it again")
-
-
-def _check_rows(connection: sqlite3.Connection, where: str) -> None:
-    """Hold the rows to the canonical CHECKs: SQLite itself ignores those of a read-only file."""
+        return "its content does not match its SHA-256: it was changed after the capture"
+    if connection.execute("PRAGMA quick_check(1)").fetchone() != ("ok",):
+        return "the snapshot's pages are damaged: capture it again"
+    # The rows are held to the canonical CHECKs: SQLite ignores those of a read-only file.
     for table in tables.metadata.sorted_tables:
         checks = [c.sqltext for c in table.constraints if isinstance(c, sa.CheckConstraint)]
         broken = " OR ".join(f"NOT ({check})" for check in checks) or "false"
         query = f"SELECT 1 FROM {table.name} WHERE {broken} LIMIT 1"  # noqa: S608 (our own text)
         if connection.execute(query).fetchone():
-            raise SchemaError(f"{where}: its table {table.name} holds rows that no capture writes")
+            return f"its table {table.name} holds rows that no capture writes"
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from jobplaybook.sources.base import ReadOptions
@@ -73,16 +73,5 @@ class CaptureReport:
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document of ``jobplaybook capture``."""
-        return {
-            "file": self.file,
-            "system": self.system,
-            "system_version": self.system_version,
-            "captured_from": iso(self.captured_from),
-            "captured_to": iso(self.captured_to),
-            "rows": self.rows,
-            "rows_by_status": self.rows_by_status,
-            "not_read": self.not_read,
-            "moved_during_capture": self.moved_during_capture,
-            "content_sha256": self.content_sha256,
-            "warnings": list(self.warnings),
-        }
+        times = {name: iso(getattr(self, name)) for name in ("captured_from", "captured_to")}
+        return {**asdict(self), **times, "warnings": list(self.warnings)}

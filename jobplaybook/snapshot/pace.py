@@ -23,23 +23,18 @@ _NAP_SECONDS = 0.2
 
 
 class Pace:
-    """Reads statement by statement, so that the queue does not notice.
-
-    Parameters
-    ----------
-    reader : Reader
-        Runs each statement in a transaction of its own.
-    clock : Clock
-        Measures the budget and takes the rests.
-    options : CaptureOptions
-        Budget, chunk and pause.
-    """
+    """Reads statement by statement within a budget, so that the queue does not notice."""
 
     def __init__(self, reader: Reader, clock: Clock, options: CaptureOptions) -> None:
         self._reader, self._clock, self._options = reader, clock, options
         self._deadline = clock.monotonic() + options.budget_seconds
         self.chunk = options.chunk
         self._stopped = False
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """Whether the budget is used up."""
+        return self._clock.monotonic() >= self._deadline
 
     def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
         """Run one statement; ask for less next time if it took long; rest after it."""
@@ -49,18 +44,11 @@ class Pace:
         rows = self._reader.rows(statement, **binds)
         if self._clock.monotonic() - started > SLOW_SECONDS:
             self.shrink(2)
-        self._rest()
-        return rows
-
-    def stop(self) -> None:
-        """Let the thread that reads come to its end, from another one: within a statement."""
-        self._stopped = True
-
-    def _rest(self) -> None:
         left = self._options.pause_seconds
         while left > 0 and not self._stopped:
             self._clock.sleep(min(left, _NAP_SECONDS))
             left -= _NAP_SECONDS
+        return rows
 
     def shrink(self, divisor: int = 4) -> bool:
         """Ask for less from now on; False where the chunk is as small as it gets."""
@@ -69,10 +57,9 @@ class Pace:
         self.chunk = max(SMALLEST_CHUNK, self.chunk // divisor)
         return True
 
-    @property
-    def is_out_of_time(self) -> bool:
-        """Whether the budget is used up."""
-        return self._clock.monotonic() >= self._deadline
+    def stop(self) -> None:
+        """Let the thread that reads come to its end, from another one: within a statement."""
+        self._stopped = True
 
 
 def read_ahead(items: Iterator[T], *, stop: Callable[[], None]) -> Iterator[T]:

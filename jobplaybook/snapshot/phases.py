@@ -7,18 +7,31 @@ further on, so it is not lost.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
-from jobplaybook.driver_errors import ChunkTooSlow
-from jobplaybook.snapshot.chunks import carried_attempts, history_chunk, jobs_of, key_chunk
+from jobplaybook.driver_errors import ChunkFailed, ChunkTooSlow
+from jobplaybook.model import Status
+from jobplaybook.snapshot.chunks import (
+    carried_attempts,
+    history_chunk,
+    jobs_of,
+    key_chunk,
+    keyless_chunk,
+    newest_first,
+)
 from jobplaybook.snapshot.pace import SMALLEST_CHUNK, Pace
-from jobplaybook.sources.base import Detected, Source, Statements
+from jobplaybook.sources.base import Statements
+from jobplaybook.sources.catalog import Detected
 from jobplaybook.units import count_text, iso
+
+Rows = list[tuple[Any, ...]]
 
 
 @dataclass(slots=True)
@@ -26,8 +39,8 @@ class Batch:
     """Jobs that were read, and the rows that hang on them by canonical table."""
 
     columns: Sequence[str]
-    rows: Sequence[Sequence[Any]]
-    by_job: dict[str, list[tuple[Any, ...]]] = field(default_factory=dict)
+    rows: Rows
+    by_job: dict[str, Rows] = field(default_factory=dict)
     carried: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
 
 
@@ -37,38 +50,43 @@ class Phases:
 
     Parameters
     ----------
-    since : int
-        Finished jobs are read back to here, microseconds UTC.
-    begun_at : int
-        When the capture began.
+    job_table : str
+        The table that ``statements.key`` stands in.
+    budget_seconds : float
+        The pace's budget, to be named where it ended.
+    since, begun_at : int
+        Finished jobs are read back to here; when the capture began. Microseconds UTC.
     whole_from : int
         From here on finished jobs were read whole; known when the last phase has ended.
+    stopped : dict
+        By phase or table, why reading it ended early.
     """
 
     pace: Pace
-    source: Source
     found: Detected
+    job_table: str
     statements: Statements
     budget_seconds: float
     since: int
     begun_at: int
     whole_from: int = 0
     warnings: list[str] = field(default_factory=list)
-    not_read: dict[str, str] = field(default_factory=dict)
-    _left: dict[str, dict[str, int]] = field(default_factory=dict)
+    stopped: dict[str, str] = field(default_factory=dict)
+    _left: Counter[tuple[str, str]] = field(default_factory=Counter)
     _ends: dict[Any, int] = field(default_factory=dict)
+
+    @property
+    def not_read(self) -> dict[str, str]:
+        """What was not read: what the source said, jobs by reason, where a phase ended."""
+        told = {phase: [why] for phase, why in self.found.not_read.items()}
+        for (phase, why), number in self._left.items():
+            told.setdefault(phase, []).append(f"{count_text(number, 'job')}: {why}")
+        for phase, why in self.stopped.items():
+            told.setdefault(phase, []).append(why)
+        return {phase: "; ".join(reasons) for phase, reasons in told.items()}
 
     def running(self) -> Batch:
         """Read the running jobs, their owners' heartbeats and the clock in one statement."""
-        self._warn_of_missing_indexes()
-        try:
-            return self._jobs(self.statements.running)
-        except ChunkTooSlow:
-            # The unfinished are read in chunks next, heartbeats and clock in each statement too.
-            self.warnings.append("the running jobs were too many to read in one statement")
-            return Batch((), ())
-
-    def _warn_of_missing_indexes(self) -> None:
         for name, column in self.statements.needs:
             table = self.found.tables[name]
             if column not in table.indexed | table.partly_indexed:
@@ -76,27 +94,34 @@ class Phases:
                     f"{name} ({table.size_text}) has no index that starts with {column}: "
                     "every chunk scans it"
                 )
+        try:
+            return self._jobs(self.statements.running)
+        except ChunkFailed as error:
+            # The unfinished are read in chunks next, heartbeats and clock in each statement too.
+            were = "too many" if isinstance(error, ChunkTooSlow) else "not fit"
+            self.warnings.append(f"the running jobs were {were} to read in one statement")
+            return Batch((), [])
 
     def unfinished(self) -> Iterator[Batch]:
         """Read whatever is unfinished, along the jobs' own keys."""
-        table, key = self.found.tables[self.source.job_table], str(self.statements.key.key)
+        table, key = self.found.tables[self.job_table], str(self.statements.key.key)
         # An index of the unfinished alone makes chunks of them; without one, every key is walked
         # in chunks, so that no statement examines more rows than a chunk has.
         index = self.statements.indexed if key in table.partly_indexed else None
         also = self.statements.unfinished if index is None else sa.true()
-        after: Any = None
-        while not self._must_stop("unfinished", left := _above(key, after)):
-            try:
-                chunk = key_chunk(self.statements, after, index, self.pace.chunk)
-                keys = [row[0] for row in self.pace.rows(chunk)]
-            except ChunkTooSlow:
-                if not self._shrunk("unfinished", left):
-                    return
-                continue
+        left, after = "all but the running ones", None
+        # A table that lost its primary key may hold jobs that nothing tells from each other.
+        keyless = self._next("unfinished", left, partial(keyless_chunk, self.statements))
+        self._leave("unfinished", keyless or (), f"rows without {key}")
+        while rows := self._next(
+            "unfinished", left, partial(key_chunk, self.statements, after, index)
+        ):
+            keys = [row[0] for row in rows if row[0] is not None]
+            yield from self._by_keys("unfinished", keys, also)
             if not keys:
                 return
-            yield from self._by_keys("unfinished", keys, also)
             after = keys[-1]
+            left = f"those with {key} above {after}"
 
     def finished(self) -> Iterator[Batch]:
         """Read the jobs that ended in the window, the newest end first."""
@@ -108,6 +133,14 @@ class Phases:
                 yield from self._by_keys("finished", part, sa.true())
         yield from self._by_keys("finished", waiting, sa.true())
 
+    def completed_lately(self) -> bool:
+        """Whether a job of the newest chunk of history has completed and is still there."""
+        newest = newest_first(self.statements).limit(self.pace.chunk).subquery("newest")
+        jobs = self.statements.jobs.where(self.statements.key.in_(sa.select(newest.c.job)))
+        read = jobs.subquery("read")
+        completed = sa.select(read.c.key).where(read.c.status == Status.COMPLETED).limit(1)
+        return bool(self.pace.rows(completed))
+
     def _ended(self) -> Iterator[list[Any]]:
         """Give the keys of jobs that ended in the window, chunk by chunk, the newest first."""
         before: list[Any] = []
@@ -115,7 +148,8 @@ class Phases:
         self.whole_from = self.since
         while True:
             where = f"those that ended before {iso(reached)}"
-            rows = self._history(before, where)
+            asked = partial(history_chunk, self.statements, before, self.since)
+            rows = self._next("finished", where, asked)
             if rows is None:
                 self.whole_from = max(self.whole_from, reached)
                 return
@@ -129,27 +163,27 @@ class Phases:
                 return
             reached = reached if whole_from is None else min(reached, whole_from)
 
-    def _history(self, before: Sequence[Any], where: str) -> list[tuple[Any, ...]] | None:
-        """Return the next chunk of history, a smaller one if need be; None: no more is read."""
-        while not self._must_stop("finished", where):
+    def _next(self, phase: str, where: str, asked: Callable[[int], sa.Executable]) -> Rows | None:
+        """Return the next chunk of a walk, a smaller one if need be; None: no more is read."""
+        while not self.pace.is_out_of_time:
             try:
-                return self.pace.rows(
-                    history_chunk(self.statements, before, self.since, self.pace.chunk)
-                )
-            except ChunkTooSlow:
-                if not self._shrunk("finished", where):
-                    break
+                return self.pace.rows(asked(self.pace.chunk))
+            except ChunkFailed as error:
+                if not self.pace.shrink():
+                    self.stopped[phase] = f"{where}: even {SMALLEST_CHUNK} rows {error.why}"
+                    return None
+        self.stopped[phase] = f"{where}: {self._budget_was_used}"
         return None
 
     def _by_keys(
         self, phase: str, keys: Sequence[Any], also: ColumnElement[bool]
     ) -> Iterator[Batch]:
-        """Read jobs by key, in smaller parts if a statement is too slow; the rest is said."""
+        """Read jobs by key, in halves where a statement fails, down to the job it fails for."""
         todo = [list(keys)] if keys else []
         while todo:
             if self.pace.is_out_of_time:
                 left = [key for part in todo for key in part]
-                self._leave(phase, left, f"the budget of {self.budget_seconds:g} s was used up")
+                self._leave(phase, left, self._budget_was_used)
                 # Later ends than these may be missing: the window that is whole is shorter.
                 ends = [self._ends.get(key, 0) + 1 for key in left]
                 self.whole_from = max(self.whole_from, *ends)
@@ -157,27 +191,26 @@ class Phases:
             part = todo.pop()
             try:
                 batch = self._jobs(also, part)
-            except ChunkTooSlow:
-                if self.pace.shrink() or len(part) > SMALLEST_CHUNK:
-                    half = -(-len(part) // 2)
-                    todo += [rest for rest in (part[:half], part[half:]) if rest]
+            except ChunkFailed as error:
+                if isinstance(error, ChunkTooSlow):
+                    self.pace.shrink()
+                if len(part) > 1:
+                    half = len(part) // 2
+                    todo += [part[:half], part[half:]]
                 else:
-                    self._leave(phase, part, "reading them took longer than 5 s")
+                    self._leave(phase, part, f"reading them {error.why}")
             else:
                 for key in part:
                     self._ends.pop(key, None)
                 yield batch
 
     def _leave(self, phase: str, keys: Sequence[Any], why: str) -> None:
-        left = self._left.setdefault(phase, {})
-        left[why] = left.get(why, 0) + len(keys)
-        self._tell(phase)
+        if keys:
+            self._left[phase, why] += len(keys)
 
-    def _tell(self, phase: str, stopped: str = "") -> None:
-        """Say all that a phase did not read: what the source said, jobs by reason, its end."""
-        counted = [f"{count_text(n, 'job')}: {why}" for why, n in self._left.get(phase, {}).items()]
-        said = (self.found.not_read.get(phase, ""), *counted, stopped)
-        self.not_read[phase] = "; ".join(filter(None, said))
+    @property
+    def _budget_was_used(self) -> str:
+        return f"the budget of {self.budget_seconds:g} s was used up"
 
     def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> Batch:
         """Read jobs, whatever their state is by now, and what hangs on them."""
@@ -186,32 +219,16 @@ class Phases:
             statement, binds = jobs_of(self.statements, keys)
         statement = statement.where(condition)
         rows = self.pace.rows(statement, **binds)
-        if keys is not None and len(rows) > len(keys):
+        if keys is None:
+            rows = [row for row in rows if row[0] is not None]
+        elif len(rows) > len(keys):
             wanted = set(keys)
             rows = [row for row in rows if row[0] in wanted]
         batch = Batch(statement.selected_columns.keys(), rows)
+        batch.carried = carried_attempts(batch.columns, rows)
         started = [row[0] for row in rows if row[batch.columns.index("attempts")]]
         for table, by_job in self.statements.by_job.items():
-            asked = started
-            if table == "attempts":
-                batch.carried = carried_attempts(batch.columns, rows)
-                asked = [key for key in started if key not in batch.carried]
-            if asked:
+            known = batch.carried if table == "attempts" else {}
+            if asked := [key for key in started if key not in known]:
                 batch.by_job[table] = self.pace.rows(by_job, ids=asked)
         return batch
-
-    def _must_stop(self, phase: str, what: str) -> bool:
-        if not self.pace.is_out_of_time:
-            return False
-        self._tell(phase, f"{what}: the budget of {self.budget_seconds:g} s was used up")
-        return True
-
-    def _shrunk(self, phase: str, what: str) -> bool:
-        if self.pace.shrink():
-            return True
-        self._tell(phase, f"{what}: even {SMALLEST_CHUNK} rows took longer than 5 s")
-        return False
-
-
-def _above(key: str, after: Any) -> str:
-    return "all but the running ones" if after is None else f"those with {key} above {after}"

@@ -47,8 +47,7 @@ class Redactor:
     """
 
     def __init__(self, key: bytes | None, *, new_file: Path | None = None) -> None:
-        self._new_file = new_file
-        self._key = key
+        self._key, self._new_file = key, new_file
         self._known: dict[str, str] = {}
         self._keyed = None if key is None else hmac.new(key, digestmod="sha256")
 
@@ -102,17 +101,6 @@ class Redactor:
         return state.hexdigest()[:_DIGEST_LENGTH]
 
 
-def stamped(
-    columns: Sequence[str], rows: list[list[Any]], read_at: int | None
-) -> tuple[Sequence[str], list[list[Any]]]:
-    """Return the rows as read at one given moment; unchanged where none is given."""
-    if read_at is not None:
-        place = columns.index("read_at")
-        for row in rows:
-            row[place] = read_at
-    return columns, rows
-
-
 def key_shape(text: str | None) -> str | None:
     """Return what a key looks like, noted at capture because a hash no longer shows it.
 
@@ -127,37 +115,28 @@ def key_shape(text: str | None) -> str | None:
         return None
     if len(text) < 36 and text.isalnum() and not text.startswith(_TOKEN_STARTS):
         return "number" if text.isdecimal() else "plain"  # most keys: no search is needed
-    if len(text) > 200:
-        return "long-text"
-    if "@" in text:
-        return "mail"
-    if "://" in text:
-        return "url"
-    if text.isdecimal():
-        return "number"
-    if len(text) == 36 and _UUID.fullmatch(text):
-        return "uuid"
-    return "token" if _TOKEN.match(text) else "plain"
+    shapes = {
+        "long-text": len(text) > 200,
+        "mail": "@" in text,
+        "url": "://" in text,
+        "number": text.isdecimal(),
+        "uuid": _UUID.fullmatch(text),
+        "token": _TOKEN.match(text),
+    }
+    return next((shape for shape, fits in shapes.items() if fits), "plain")
 
 
 def read_key(path: Path) -> bytes:
-    """Return the key in a file.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or holds no key.
-    """
+    """Return the key in a file, or refuse what holds none."""
+    where = shown(str(path), 200)
     try:
-        text = path.read_text("ascii").strip()
-        key = bytes.fromhex(text)
+        key = bytes.fromhex(path.read_text("ascii").strip())
     except (OSError, ValueError):
         raise InputError(
-            f"expected a key file of hexadecimal digits, found none that can be read at "
-            f"{shown(str(path), 200)}"
+            "expected a key file of hexadecimal digits, found none that can be read at " + where
         ) from None
     if len(key) < 16:
-        raise InputError(f"expected at least 16 bytes in the key file {shown(str(path), 200)}")
+        raise InputError(f"expected at least 16 bytes in the key file {where}")
     return key
 
 
@@ -166,11 +145,6 @@ def read_or_make_key(path: Path) -> tuple[bytes, bool]:
 
     A capture that fails leaves no key behind, so a new key is written by `keep_key` at its end;
     that it can be written is tried out here, before the work.
-
-    Raises
-    ------
-    InputError
-        If the key can be neither read nor, later, written.
     """
     if os.path.lexists(path):
         return read_key(path), False
@@ -181,13 +155,7 @@ def read_or_make_key(path: Path) -> tuple[bytes, bool]:
 
 
 def keep_key(path: Path, key: bytes) -> None:
-    """Write a new key to its file, with mode 0600.
-
-    Raises
-    ------
-    InputError
-        If it cannot be written, or somebody else made one meanwhile.
-    """
+    """Write a new key to its file, with mode 0600; refuse where somebody made one meanwhile."""
     _write_new(path, key.hex() + "\n", path)
 
 

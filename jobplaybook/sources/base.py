@@ -6,95 +6,31 @@ how far each can be trusted, and returns the statements that a capture runs.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from itertools import product
 from typing import Any, ClassVar
 
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
+from jobplaybook.dialects import json_path_text, words
 from jobplaybook.errors import InputError, SchemaError
-from jobplaybook.model import Fact, Quality
+from jobplaybook.model import FACT_STATES, FACTS, Fact, Quality
+from jobplaybook.sources.catalog import Catalog, Detected, TableInfo, hidden
 from jobplaybook.units import shown
 
+Column = ColumnElement[Any]
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableInfo:
-    """One table or view as the catalogue shows it."""
-
-    schema: str
-    name: str
-    columns: Mapping[str, str]
-    indexed: frozenset[str]
-    partly_indexed: frozenset[str]
-    path_rank: int | None
-    row_security: bool
-    unlogged: bool
-    estimated_rows: int
-    readable: bool
-    writable: bool
-
-    @property
-    def size_text(self) -> str:
-        """How large it is, as far as the planner's statistics tell."""
-        if self.estimated_rows < 0:
-            return "never analysed"
-        return f"about {self.estimated_rows:,} rows"
-
-
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """The tables of a database that any source might know, by schema and name."""
-
-    dialect: str
-    tables: tuple[TableInfo, ...]
-
-    @classmethod
-    def of(cls, dialect: str, rows: Iterable[Sequence[Any]]) -> Catalog:
-        """Build it from the rows of `jobplaybook.dialects.catalogue`."""
-        grouped: dict[tuple[str, str], list[Sequence[Any]]] = {}
-        for row in rows:
-            grouped.setdefault((row[0], row[1]), []).append(row)
-        return cls(dialect, tuple(_table_info(key, group) for key, group in grouped.items()))
-
-    def schemas_of(self, table: str) -> list[TableInfo]:
-        """Return the tables of this name, those on the search path first."""
-        found = [info for info in self.tables if info.name == table]
-        return sorted(found, key=lambda t: (t.path_rank is None, t.path_rank or 0, t.schema))
-
-    def get(self, schema: str, table: str) -> TableInfo | None:
-        """Return one table, or None."""
-        return next((t for t in self.tables if (t.schema, t.name) == (schema, table)), None)
-
-
-def _table_info(key: tuple[str, str], rows: list[Sequence[Any]]) -> TableInfo:
-    first = rows[0]
-    return TableInfo(
-        schema=key[0],
-        name=key[1],
-        columns={row[2]: row[3] for row in rows},
-        indexed=frozenset(row[2] for row in rows if row[4]),
-        partly_indexed=frozenset(row[2] for row in rows if row[5]),
-        path_rank=first[6],
-        row_security=bool(first[7]),
-        unlogged=bool(first[8]),
-        estimated_rows=int(first[9] if first[9] is not None else -1),
-        readable=bool(first[10]),
-        writable=bool(first[11]),
-    )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Detected:
-    """A queue system found in a database: where its tables are, and which version."""
-
-    schema: str
-    version: str
-    tables: Mapping[str, TableInfo]
-    dialect: str
-    warnings: tuple[str, ...] = ()
-    not_read: Mapping[str, str] = field(default_factory=dict)
+_SELDOM_KEPT = """
+    effects     absent  no ledger of effects
+    outbox      absent  no outbox
+    deliveries  absent  no record of webhooks
+"""
+_FACT = re.compile(r" *(\w+)(?:/(live|finished))? +(exact|bound|inferred|absent) +(.*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,9 +69,7 @@ class Statements:
     indexed : ColumnElement, optional
         ``unfinished`` as the system's own partial index on the key has it, so that it serves.
     history : Select
-        Rows that tell of ends, whatever they are in this system: ``key_columns`` (labelled
-        ``k0`` ...), ``job`` (a job's key), ``seen`` (when the row was written, or NULL) and
-        ``ended`` (the same where the row is an end, else NULL); no WHERE.
+        Rows that tell of ends, as `history` makes it; no WHERE on times.
     history_key : tuple of ColumnElement
         The immutable key that grows with time: newest first is its descending order.
     by_job : Mapping
@@ -147,12 +81,12 @@ class Statements:
     """
 
     jobs: sa.Select[Any]
-    key: ColumnElement[Any]
+    key: Column
     key_type: type[sa.types.TypeEngine[Any]]
     running: ColumnElement[bool]
     unfinished: ColumnElement[bool]
     history: sa.Select[Any]
-    history_key: tuple[ColumnElement[Any], ...]
+    history_key: tuple[Column, ...]
     by_job: Mapping[str, sa.Select[Any]]
     needs: tuple[tuple[str, str], ...] = ()
     small: Mapping[str, sa.Select[Any]] = field(default_factory=dict)
@@ -164,19 +98,54 @@ ONLY_ATTEMPT = ("only_owner", "only_outcome")
 
 
 class Source(ABC):
-    """One queue system. Its signature names the tables and columns that must be there."""
+    """One queue system: its tables, its facts, its statements."""
 
     name: ClassVar[str]
     versions: ClassVar[tuple[tuple[str, str], ...]]
     """Pairs of a version range and how it was verified: ``run`` or ``source``."""
-    signature: ClassVar[Mapping[str, tuple[str, ...]]]
+    signature: ClassVar[Mapping[str, Sequence[str]]]
     """Required tables, the job table first, with their required columns."""
-    optional: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    optional: ClassVar[Mapping[str, Sequence[str]]] = {}
     dialects: ClassVar[tuple[str, ...]] = ("postgresql",)
     default_schema: ClassVar[str | None] = None
     facts: ClassVar[tuple[Fact, ...]]
     sweeper: ClassVar[str | None] = None
     """Who takes an expired lease back, in words; None: nobody."""
+    deletes_ended: ClassVar[str] = ""
+    """Why its completed jobs may be gone at once, where its settings allow that."""
+
+    @abstractmethod
+    def statements(self, found: Detected, options: ReadOptions) -> Statements:
+        """Return the canonical SELECTs for the tables that were found."""
+
+    def candidates(self, catalog: Catalog) -> list[TableInfo]:
+        """Return the tables that may be this system's job table, the likeliest first."""
+        found = catalog.schemas_of(self.job_table)
+        if self.default_schema is not None and catalog.dialect == "postgresql":
+            return [table for table in found if table.schema == self.default_schema]
+        return found
+
+    def version(self, tables: Mapping[str, TableInfo]) -> str:
+        """Return the version as far as the tables tell it."""
+        return self.versions[0][0]
+
+    def not_read(self, tables: Mapping[str, TableInfo]) -> Mapping[str, str]:
+        """Return what these tables may hold and this version would not find, and why."""
+        return {}
+
+    def advice(self, owner_jobs: Mapping[str, Sequence[str]], schema: str) -> str | None:
+        """Return the system's own statement that frees jobs of dead owners: to be copied."""
+        return None
+
+    def facts_with(self, options: ReadOptions) -> list[Fact]:
+        """Return the facts, with those that the user's payload paths make exact."""
+        given = {"tenant": options.tenant_path, "idempotency_key": options.key_path}
+        return [
+            replace(fact, quality=Quality.EXACT, note=f"read from the payload at {'.'.join(path)}")
+            if (path := given.get(fact.fact))
+            else fact
+            for fact in self.facts
+        ]
 
     @property
     def job_table(self) -> str:
@@ -194,96 +163,40 @@ class Source(ABC):
         found = self.candidates(catalog)
         if not found or catalog.dialect not in self.dialects:
             return None
-        chosen = found[0]
-        tables = {chosen.name: chosen}
-        for name in (*self.signature, *self.optional):
-            info = catalog.get(chosen.schema, name)
-            if info is not None:
-                tables[name] = info
+        chosen, *others = found
+        beside = {table.name: table for table in catalog.tables if table.schema == chosen.schema}
+        known = (*self.signature, *self.optional)
+        tables = {name: beside[name] for name in known if name in beside}
         self._check(chosen.schema, tables)
+        said, unseen = hidden(tables.values())
+        if others:
+            unread = ", ".join(shown(table.schema) for table in others)
+            here = f"read {shown(chosen.schema)}, not {unread}"
+            said.insert(0, f"{self.name} tables stand in several schemas: {here}")
         return Detected(
             schema=chosen.schema,
             version=self.version(tables),
             tables=tables,
-            dialect=catalog.dialect,
-            warnings=self._warnings(found, tables),
-            not_read={**_hidden(tables), **self._not_read(tables)},
+            warnings=tuple(said),
+            not_read={**unseen, **self.not_read(tables)},
         )
 
-    def candidates(self, catalog: Catalog) -> list[TableInfo]:
-        """Return the tables that may be this system's job table, the likeliest first."""
-        found = catalog.schemas_of(self.job_table)
-        if self.default_schema is not None and catalog.dialect == "postgresql":
-            return [table for table in found if table.schema == self.default_schema]
-        return found
-
-    def version(self, tables: Mapping[str, TableInfo]) -> str:
-        """Return the version as far as the tables tell it."""
-        return self.versions[0][0]
-
     def _check(self, schema: str, tables: Mapping[str, TableInfo]) -> None:
+        version = self.versions[0][0]
         for name, columns in self.signature.items():
             if name not in tables:
                 raise SchemaError(
                     f"expected {self.name}'s table {schema}.{name}, found none that this role may "
-                    f"see: is it another version ({self.versions[0][0]} is understood), or does "
-                    "the role lack USAGE?"
+                    f"see: is it another version ({version} is understood), or does the role lack "
+                    "USAGE?"
                 )
             missing = [column for column in columns if column not in tables[name].columns]
             if missing:
                 raise SchemaError(
                     f"expected {schema}.{name} to have the column {shown(missing[0])}, found "
-                    f"none: {self.name} {self.versions[0][0]} is understood; describe changed "
-                    "tables need another version of jobplaybook"
+                    f"none: {self.name} {version} is understood; another one needs another "
+                    "version of jobplaybook"
                 )
-
-    def _warnings(self, found: list[TableInfo], tables: Mapping[str, TableInfo]) -> tuple[str, ...]:
-        said = []
-        if len(found) > 1:
-            others = ", ".join(shown(table.schema) for table in found[1:])
-            said.append(
-                f"{self.name} tables stand in several schemas: read {shown(found[0].schema)}, "
-                f"not {others}"
-            )
-        for name, info in tables.items():
-            if not info.readable:
-                said.append(f"the role may not read {name}: GRANT SELECT on it")
-            if info.row_security:
-                said.append(f"row security is active on {name}: rows may be hidden from this role")
-        return tuple(said)
-
-    def facts_with(self, options: ReadOptions) -> list[Fact]:
-        """Return the facts, with those that the user's payload paths make exact."""
-        given = {"tenant": options.tenant_path, "idempotency_key": options.key_path}
-        return [
-            replace(
-                fact,
-                quality=Quality.EXACT,
-                note="read from the payload at " + ".".join(given[fact.fact]),
-            )
-            if given.get(fact.fact)
-            else fact
-            for fact in self.facts
-        ]
-
-    def _not_read(self, tables: Mapping[str, TableInfo]) -> Mapping[str, str]:
-        """Return what these tables may hold and this version would not find, and why."""
-        return {}
-
-    @abstractmethod
-    def statements(self, found: Detected, options: ReadOptions) -> Statements:
-        """Return the canonical SELECTs for the tables that were found."""
-
-    def advice(self, owner_jobs: Mapping[str, Sequence[str]], schema: str) -> str | None:
-        """Return the system's own statement that frees jobs of dead owners: to be copied."""
-        return None
-
-
-def _hidden(tables: Mapping[str, TableInfo]) -> dict[str, str]:
-    """Return what row security may hide: a verdict on the rest would be a guess."""
-    names = ", ".join(name for name, info in tables.items() if info.row_security)
-    why = f"row security is active on {names}: rows may be hidden from this role"
-    return {"jobs": why} if names else {}
 
 
 def choose(
@@ -298,8 +211,6 @@ def choose(
     SchemaError
         If its tables are not what they should be.
     """
-    from difflib import get_close_matches
-
     names = [source.name for source in sources]
     if system is not None and system not in names:
         near = get_close_matches(system, names, n=1)
@@ -307,21 +218,93 @@ def choose(
         raise InputError(f"expected a known queue system, found {shown(system)}: {hint}")
     wanted = [source for source in sources if system in (None, source.name)]
     found = [(source, hit) for source in wanted if (hit := source.detect(catalog)) is not None]
-    if len(found) == 1:
-        return found[0]
-    looked = ", ".join(f"{s.job_table} ({s.name})" for s in wanted)
     if not found:
+        looked = ", ".join(f"{source.job_table} ({source.name})" for source in wanted)
         raise SchemaError(
             f"expected the tables of a known queue system, found none that this role may see; "
             f"looked for {looked}"
         )
-    both = " and ".join(source.name for source, _ in found)
-    raise InputError(f"expected one queue system, found {both}: choose with --system NAME")
+    if len(found) > 1:
+        both = " and ".join(source.name for source, _ in found)
+        raise InputError(f"expected one queue system, found {both}: choose with --system NAME")
+    return found[0]
+
+
+# What sources are written with
+
+
+def columns_of(text: str) -> dict[str, list[str]]:
+    """Return tables with their columns, written ``table: column column`` a line.
+
+    Examples
+    --------
+    >>> columns_of("events: id at")
+    {'events': ['id', 'at']}
+    """
+    parted = (line.partition(":") for line in _lines(text))
+    return {table.strip(): columns.split() for table, _, columns in parted}
+
+
+def graded(text: str) -> tuple[Fact, ...]:
+    r"""Return a facts table, written ``fact grade note`` a line, or ``fact/state grade note``.
+
+    What is seldom kept is absent where it is not named.
+
+    Examples
+    --------
+    >>> facts = graded("\n".join(f"{name} exact a column" for name in FACTS))
+    >>> facts[0]
+    Fact(fact='tenant', state='live', quality=<Quality.EXACT: 3>, note='a column')
+    """
+    grades: dict[tuple[str, str], tuple[Quality, str]] = {}
+    for line in _lines(_SELDOM_KEPT + text):
+        match = _FACT.fullmatch(line)
+        assert match is not None, f"no line of a facts table: {line}"
+        fact, only, grade, note = match.groups()
+        for state in (only,) if only else FACT_STATES:
+            grades[fact, state] = Quality[grade.upper()], note
+    return tuple(
+        Fact(fact=fact, state=state, quality=grades[fact, state][0], note=grades[fact, state][1])
+        for fact, state in product(FACTS, FACT_STATES)
+    )
+
+
+def _lines(text: str) -> list[str]:
+    """Return a text's lines; one that is indented further goes on with the one before."""
+    return [line for line in re.sub(r"\n {6,}", " ", text).splitlines() if line.strip()]
+
+
+def named(columns: Mapping[str, Column | None]) -> list[sa.Label[Any]]:
+    """Return columns under their canonical names; what this database does not have is None."""
+    return [column.label(name) for name, column in columns.items() if column is not None]
+
+
+def history(*key: Column, job: Column, ended: Column, seen: Column | None = None) -> sa.Select[Any]:
+    """Return rows that tell of ends: the key that grows with time, a job's key, when.
+
+    ``ended`` is NULL where the row is no end; ``seen`` is when the row was written, where that is
+    known otherwise.
+    """
+    keys = {f"k{place}": column for place, column in enumerate(key)}
+    seen = ended if seen is None else seen
+    return sa.select(*named({**keys, "job": job, "seen": seen, "ended": ended}))
+
+
+def any_of(column: Column, *names: str) -> ColumnElement[bool]:
+    """Whether a column, an enum perhaps, is one of the words."""
+    return column.in_(words(*names))
+
+
+def told(column: Column, table: Mapping[str, str]) -> sa.Case[Any]:
+    """Return a system's own word as the canonical one; NULL for a word not in the table."""
+    return sa.case(
+        *((column == words(native)[0], words(word)[0]) for native, word in table.items())
+    )
 
 
 def payload_text(
-    columns: Mapping[str, ColumnElement[Any]], path: Sequence[str], *, option: str
-) -> ColumnElement[Any] | None:
+    columns: Mapping[str, Column], path: Sequence[str], *, option: str
+) -> Column | None:
     """Return the text at a path such as ``("args", "tenant")``, or None for an empty path.
 
     Raises
@@ -329,8 +312,6 @@ def payload_text(
     InputError
         If the first step is no column that may hold a payload.
     """
-    from jobplaybook.dialects import json_path_text
-
     if not path:
         return None
     if path[0] not in columns:
@@ -338,8 +319,7 @@ def payload_text(
         raise InputError(
             f"expected {option} to begin with a payload column ({known}), found {shown(path[0])}"
         )
-    column = columns[path[0]]
-    if len(path) == 1:
+    column, steps = columns[path[0]], path[1:]
+    if not steps:
         return sa.cast(column, sa.Text)
-    steps = [sa.bindparam(None, step, type_=sa.Text) for step in path[1:]]
-    return json_path_text(column, *steps)
+    return json_path_text(column, *(sa.bindparam(None, step, type_=sa.Text) for step in steps))
