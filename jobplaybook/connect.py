@@ -64,19 +64,8 @@ class Target:
 def resolve(source: str, environ: Mapping[str, str] | None = None) -> Target:
     """Return what ``source`` names, without connecting.
 
-    Parameters
-    ----------
-    source : str
-        ``sample``, a file, ``env:NAME``, ``service=NAME`` or a PostgreSQL URL.
-    environ : Mapping, optional
-        The environment; the process's own by default.
-
-    Raises
-    ------
-    InputError
-        If the name is of none of these forms, the variable is unset, or the file is missing.
-    SchemaError
-        If the file is neither a snapshot nor a SQLite database.
+    It is ``sample``, a file, ``env:NAME``, ``service=NAME`` or a PostgreSQL URL; what is none of
+    these, or cannot be used, is an InputError.
 
     Examples
     --------

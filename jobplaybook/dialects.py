@@ -31,8 +31,9 @@ class Micros(sa.types.TypeDecorator[int]):
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
         """Choose the stored type."""
-        stored = postgresql.TIMESTAMP(timezone=True) if dialect.name == "postgresql" else self.impl
-        return dialect.type_descriptor(stored)
+        if dialect.name == "postgresql":
+            return dialect.type_descriptor(postgresql.TIMESTAMP(timezone=True))
+        return dialect.type_descriptor(sa.Integer())
 
     def process_bind_param(self, value: int | None, dialect: sa.Dialect) -> Any:
         """Hand the database what it stores."""

@@ -217,13 +217,17 @@ def _queues(
             waiting=standing_now[name]["pending"],
             running=standing_now[name]["processing"],
             live=live[name],
-            **{kind: getattr(recent.get(name), kind, 0) for kind in _COUNTED.values()},
+            **_counts(recent.get(name)),
             **due.get(name, {}),
             **waits.get(name, {}),
             paused_at=paused.get(name),
         )
         for name in names
     )
+
+
+def _counts(lately: QueueState | None) -> dict[str, Any]:
+    return {kind: getattr(lately, kind, 0) for kind in _COUNTED.values()}
 
 
 def _waits(

@@ -182,8 +182,8 @@ def long_queue(queue: str) -> str:
     return queue
 
 
-def test_a_poison_row_costs_its_neighbours_only(long_queue: str, tmp_path: Path) -> None:
-    """Law: a slow chunk is halved down to its slow part; that is said, and all else is read.
+def test_a_poison_row_costs_itself_only(long_queue: str, tmp_path: Path) -> None:
+    """Law: a slow chunk is halved down to its slow row; that is said, and all else is read.
 
     Without the split everything from the chunk of 700 on would be missing.
     """
@@ -193,11 +193,8 @@ def test_a_poison_row_costs_its_neighbours_only(long_queue: str, tmp_path: Path)
         reader, long_queue, path, clock=reader.clock, chunk=1_000, budget_seconds=600
     )
     there = {int(job) for (job,) in look(path, "SELECT id FROM jobs")}
-    missing = set(range(1, 759)) - there
-    assert 600 in missing
-    assert len(missing) <= 100
-    many = f"{len(missing)} jobs: reading them took longer than 5 s"
-    assert report.not_read == {"unfinished": many}
+    assert set(range(1, 759)) - there == {600}
+    assert report.not_read == {"unfinished": "1 job: reading them took longer than 5 s"}
     sizes = [size for _, size in reader.asked]
     assert sizes[0] >= 720
     assert sizes[1] <= sizes[0] // 2 + 1
@@ -255,11 +252,11 @@ def test_every_reason_is_said(long_queue: str, tmp_path: Path) -> None:
     """Law: that the budget ended does not hide that rows were too slow before."""
     reader = slow_for(59, *range(500, 759))
     report = capture_by(
-        reader, long_queue, tmp_path / "a.db", clock=reader.clock, chunk=100, budget_seconds=9.0
+        reader, long_queue, tmp_path / "a.db", clock=reader.clock, chunk=100, budget_seconds=45.0
     )
     told = report.not_read["unfinished"]
     assert "took longer than 5 s" in told
-    assert "the budget of 9 s was used up" in told
+    assert "the budget of 45 s was used up" in told
 
 
 # A capture that others run beside, or end

@@ -22,7 +22,6 @@ from jobplaybook.connect import Reader
 from jobplaybook.dialects import REPLAY_LAG, SUPERUSER, catalogue, database_clock, vitals
 from jobplaybook.errors import SchemaError, SourceError, UnsafeAction
 from jobplaybook.model import UNFINISHED, Fact, Quality, Status
-from jobplaybook.snapshot.chunks import CARRIED
 from jobplaybook.snapshot.file import SnapshotWriter, writing
 from jobplaybook.snapshot.options import CaptureOptions, CaptureReport, Progress
 from jobplaybook.snapshot.pace import Pace, read_ahead
@@ -212,12 +211,10 @@ class _Capture:
                 for row in rows:
                     row[read_at] = self.stamp
             self.writer.insert("jobs", columns, rows)
-            self.writer.insert("attempts", CARRIED, list(batch.carried.values()))
-            self.progress("jobs", len(batch.rows))
-        for table, rows_of_jobs in batch.by_job.items():
-            columns = self.statements.by_job[table].selected_columns.keys()
-            self.writer.insert(table, columns, rows_of_jobs)
-            self.progress(table, len(rows_of_jobs))
+            self.progress("jobs", len(rows))
+        for table, of_table, hanging in batch.hanging:
+            self.writer.insert(table, of_table, hanging)
+            self.progress(table, len(hanging))
 
     def _note_statuses(self, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         """Count jobs that were read in another status before; refuse unknown status words."""
@@ -253,21 +250,21 @@ class _Capture:
     def _facts(self) -> list[Fact]:
         """Return the facts: without paths that led to nothing, and without ends that are gone."""
         read = self.options.read
-        if read.tenant_path and not self._is_filled("tenant_id", "--tenant-path", read.tenant_path):
-            read = replace(read, tenant_path=())
-        if read.key_path and not self._is_filled("idempotency_key", "--key-path", read.key_path):
-            read = replace(read, key_path=())
+        for path, column in (("tenant_path", "tenant_id"), ("key_path", "idempotency_key")):
+            steps = getattr(read, path)
+            filled = self.writer.count("jobs", f"CAST({column} IS NOT NULL AS TEXT)")
+            if steps and not filled.get("1"):
+                option = "--" + path.replace("_", "-")
+                self.warnings.append(f"{option} {'.'.join(steps)}: no job that was read has it")
+                read = replace(read, **{path: ()})
         facts = self.source.facts_with(read)
         if not self._completed_jobs_are_deleted():
             return facts
-        gone = {"quality": Quality.ABSENT, "note": self.source.deletes_ended}
-        return [replace(f, **gone) if f.fact == "finished_at" else f for f in facts]
-
-    def _is_filled(self, column: str, option: str, path: Sequence[str]) -> bool:
-        given = self.writer.count("jobs", f"CAST({column} IS NOT NULL AS TEXT)")
-        if not given.get("1"):
-            self.warnings.append(f"{option} {'.'.join(path)}: no job that was read has it")
-        return bool(given.get("1"))
+        why = self.source.deletes_ended
+        return [
+            replace(fact, quality=Quality.ABSENT, note=why) if fact.fact == "finished_at" else fact
+            for fact in facts
+        ]
 
     def _completed_jobs_are_deleted(self) -> bool:
         """Whether no completed job is there because they are deleted, not because none completes.

@@ -55,8 +55,10 @@ def jobs_of(statements: Statements, keys: Sequence[Any]) -> tuple[sa.Select[Any]
 
 
 def newest_first(statements: Statements) -> sa.Select[Any]:
-    """Return the history, the newest row first."""
-    return statements.history.order_by(*(key.desc() for key in statements.history_key))
+    """Return the history, the newest row first; a row without its key is nowhere in it."""
+    keys = statements.history_key
+    there = (key.is_not(None) for key in keys)
+    return statements.history.where(*there).order_by(*(key.desc() for key in keys))
 
 
 def history_chunk(

@@ -19,6 +19,7 @@ from sqlalchemy.sql.elements import ColumnElement
 from jobplaybook.driver_errors import ChunkFailed, ChunkTooSlow
 from jobplaybook.model import Status
 from jobplaybook.snapshot.chunks import (
+    CARRIED,
     carried_attempts,
     history_chunk,
     jobs_of,
@@ -36,12 +37,11 @@ Rows = list[tuple[Any, ...]]
 
 @dataclass(slots=True)
 class Batch:
-    """Jobs that were read, and the rows that hang on them by canonical table."""
+    """Jobs that were read, and what hangs on them: canonical table, columns, rows."""
 
     columns: Sequence[str]
     rows: Rows
-    by_job: dict[str, Rows] = field(default_factory=dict)
-    carried: dict[Any, tuple[Any, ...]] = field(default_factory=dict)
+    hanging: list[tuple[str, Sequence[str], Rows]] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,10 +50,6 @@ class Phases:
 
     Parameters
     ----------
-    job_table : str
-        The table that ``statements.key`` stands in.
-    budget_seconds : float
-        The pace's budget, to be named where it ended.
     since, begun_at : int
         Finished jobs are read back to here; when the capture began. Microseconds UTC.
     whole_from : int
@@ -225,10 +221,12 @@ class Phases:
             wanted = set(keys)
             rows = [row for row in rows if row[0] in wanted]
         batch = Batch(statement.selected_columns.keys(), rows)
-        batch.carried = carried_attempts(batch.columns, rows)
+        carried = carried_attempts(batch.columns, rows)
+        batch.hanging.append(("attempts", CARRIED, list(carried.values())))
         started = [row[0] for row in rows if row[batch.columns.index("attempts")]]
         for table, by_job in self.statements.by_job.items():
-            known = batch.carried if table == "attempts" else {}
+            known = carried if table == "attempts" else {}
             if asked := [key for key in started if key not in known]:
-                batch.by_job[table] = self.pace.rows(by_job, ids=asked)
+                found = self.pace.rows(by_job, ids=asked)
+                batch.hanging.append((table, by_job.selected_columns.keys(), found))
         return batch

@@ -21,7 +21,7 @@ from jobplaybook.dialects import json_path_text, words
 from jobplaybook.errors import InputError, SchemaError
 from jobplaybook.model import FACT_STATES, FACTS, Fact, Quality
 from jobplaybook.sources.catalog import Catalog, Detected, TableInfo, hidden
-from jobplaybook.units import shown
+from jobplaybook.units import MICROS, shown
 
 Column = ColumnElement[Any]
 
@@ -42,8 +42,8 @@ class ReadOptions:
     lease_seconds : float, optional
         Overrides the system's own expiry rule.
     tenant_path, key_path : tuple of str
-        Where the payload holds the tenant and the business key: a column, then JSON steps.
-        Only these fields of a payload are ever read.
+        Where the payload holds tenant and business key: a column, then JSON steps; nothing else
+        of a payload is read.
     """
 
     lease_seconds: float | None = None
@@ -69,7 +69,7 @@ class Statements:
     indexed : ColumnElement, optional
         ``unfinished`` as the system's own partial index on the key has it, so that it serves.
     history : Select
-        Rows that tell of ends, as `history` makes it; no WHERE on times.
+        Rows that tell of ends, as `history` makes it; no WHERE.
     history_key : tuple of ColumnElement
         The immutable key that grows with time: newest first is its descending order.
     by_job : Mapping
@@ -182,21 +182,19 @@ class Source(ABC):
         )
 
     def _check(self, schema: str, tables: Mapping[str, TableInfo]) -> None:
-        version = self.versions[0][0]
+        understood = f"{self.name} {self.versions[0][0]} is understood"
         for name, columns in self.signature.items():
             if name not in tables:
                 raise SchemaError(
                     f"expected {self.name}'s table {schema}.{name}, found none that this role may "
-                    f"see: is it another version ({version} is understood), or does the role lack "
-                    "USAGE?"
+                    f"see: is it another version ({understood}), or does the role lack USAGE?"
                 )
-            missing = [column for column in columns if column not in tables[name].columns]
-            if missing:
-                raise SchemaError(
-                    f"expected {schema}.{name} to have the column {shown(missing[0])}, found "
-                    f"none: {self.name} {version} is understood; another one needs another "
-                    "version of jobplaybook"
-                )
+            for column in columns:
+                if column not in tables[name].columns:
+                    raise SchemaError(
+                        f"expected {schema}.{name} to have the column {shown(column)}, found "
+                        f"none: {understood}; another needs another version of jobplaybook"
+                    )
 
 
 def choose(
@@ -302,24 +300,33 @@ def told(column: Column, table: Mapping[str, str]) -> sa.Case[Any]:
     )
 
 
-def payload_text(
-    columns: Mapping[str, Column], path: Sequence[str], *, option: str
-) -> Column | None:
-    """Return the text at a path such as ``("args", "tenant")``, or None for an empty path.
+def later(moment: Column, seconds: float) -> Column:
+    """Return a moment in microseconds, so many seconds later: the end of a lease."""
+    return moment + sa.literal_column(str(int(seconds * MICROS)))
+
+
+def payload(options: ReadOptions, **columns: Column) -> dict[str, Column]:
+    """Return tenant and business key from the payload columns, where the user says their paths.
 
     Raises
     ------
     InputError
-        If the first step is no column that may hold a payload.
+        If the first step of a path is no column that may hold a payload.
     """
-    if not path:
-        return None
-    if path[0] not in columns:
-        known = ", ".join(columns)
-        raise InputError(
-            f"expected {option} to begin with a payload column ({known}), found {shown(path[0])}"
-        )
-    column, steps = columns[path[0]], path[1:]
-    if not steps:
-        return sa.cast(column, sa.Text)
-    return json_path_text(column, *(sa.bindparam(None, step, type_=sa.Text) for step in steps))
+    found: dict[str, Column] = {}
+    for name, option, path in (
+        ("tenant_id", "--tenant-path", options.tenant_path),
+        ("idempotency_key", "--key-path", options.key_path),
+    ):
+        if not path:
+            continue
+        first, *steps = path
+        if first not in columns:
+            known = ", ".join(columns)
+            raise InputError(
+                f"expected {option} to begin with a payload column ({known}), found {shown(first)}"
+            )
+        binds = (sa.bindparam(None, step, type_=sa.Text) for step in steps)
+        whole = sa.cast(columns[first], sa.Text)
+        found[name] = json_path_text(columns[first], *binds) if steps else whole
+    return found

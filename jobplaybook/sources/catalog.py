@@ -11,9 +11,12 @@ from typing import Any
 import sqlalchemy as sa
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class TableInfo:
-    """One table or view as the catalogue shows it."""
+    """One table or view as the catalogue shows it: columns by type, which of them begin an index.
+
+    ``path_rank`` is the schema's place on the search path; -1 estimated rows: never analysed.
+    """
 
     schema: str
     name: str
@@ -54,20 +57,10 @@ class Catalog:
 
 
 def _table_info(rows: Sequence[Sequence[Any]]) -> TableInfo:
-    schema, name, *_, rank, security, unlogged, estimate, readable, writable = rows[0]
-    return TableInfo(
-        schema=schema,
-        name=name,
-        columns={row[2]: row[3] for row in rows},
-        indexed=frozenset(row[2] for row in rows if row[4]),
-        partly_indexed=frozenset(row[2] for row in rows if row[5]),
-        path_rank=rank,
-        row_security=bool(security),
-        unlogged=bool(unlogged),
-        estimated_rows=-1 if estimate is None else int(estimate),
-        readable=bool(readable),
-        writable=bool(writable),
-    )
+    (schema, name), table = rows[0][:2], rows[0][6:]
+    types = {row[2]: row[3] for row in rows}
+    whole, partly = (frozenset(row[2] for row in rows if row[place]) for place in (4, 5))
+    return TableInfo(schema, name, types, whole, partly, *table)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from jobplaybook import tables as canonical
 from jobplaybook.dialects import ListOf, Micros, database_clock, listed, micros, words
 from jobplaybook.errors import InputError
-from jobplaybook.model import FACTS, UNFINISHED, Fact, Status
+from jobplaybook.model import FACTS, UNFINISHED, Status
 from jobplaybook.sources.base import (
     Column,
     ReadOptions,
@@ -21,10 +21,10 @@ from jobplaybook.sources.base import (
     any_of,
     graded,
     history,
+    later,
     named,
 )
 from jobplaybook.sources.catalog import Catalog, Detected, TableInfo
-from jobplaybook.units import MICROS
 
 _OF_JOBS = (canonical.attempts, canonical.effects, canonical.outbox)
 _SMALL = (canonical.workers, canonical.queues, canonical.windows, canonical.deliveries)
@@ -60,10 +60,6 @@ class Contract(Source):
         """Return our job table; in SQLite anybody's table may be named jobs."""
         return [table for table in super().candidates(catalog) if "fencing_token" in table.columns]
 
-    def facts_with(self, options: ReadOptions) -> list[Fact]:
-        """Return the facts: tenant and key have columns of their own, no payload is read."""
-        return list(self.facts)
-
     def statements(self, found: Detected, options: ReadOptions) -> Statements:
         """Return the canonical SELECTs; see `Statements`."""
         if options.tenant_path or options.key_path:
@@ -82,7 +78,7 @@ class Contract(Source):
             indexed=any_of(job.status, *UNFINISHED),
             history=history(
                 micros(job.finished_at), job.id, job=job.id, ended=micros(job.finished_at)
-            ).where(job.finished_at.is_not(None)),
+            ),
             history_key=(job.finished_at, job.id),
             by_job={table.name: _of_jobs(table) for table in by_job},
             needs=(
@@ -108,9 +104,10 @@ def _jobs(options: ReadOptions) -> sa.Select[Any]:
     columns["native_status"] = job.status
     columns["read_at"] = database_clock()
     if options.lease_seconds is not None:
-        lease = sa.literal_column(str(int(options.lease_seconds * MICROS)))
         is_running = job.status == words(Status.PROCESSING)[0]
-        columns["locked_until"] = sa.case((is_running, micros(job.claimed_at) + lease))
+        columns["locked_until"] = sa.case(
+            (is_running, later(micros(job.claimed_at), options.lease_seconds))
+        )
     return sa.select(*named(columns))
 
 

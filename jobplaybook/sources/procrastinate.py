@@ -22,8 +22,9 @@ from jobplaybook.sources.base import (
     columns_of,
     graded,
     history,
+    later,
     named,
-    payload_text,
+    payload,
     told,
 )
 from jobplaybook.sources.catalog import Detected, TableInfo
@@ -186,25 +187,21 @@ def _jobs(tables: _Tables, options: ReadOptions, lease: float) -> sa.Select[Any]
     at = times.c
     running = any_of(job.status, *_RUNNING)
     ran_once = (at.starts == 1) & (at.outcomes == 1) & any_of(job.status, *_ENDED_RUN)
-    payload = {"args": job.args}
-    key = payload_text(payload, options.key_path, option="--key-path")
-    columns = {
+    columns: dict[str, Column | None] = {
         "key": job.id,
         "id": sa.cast(job.id, sa.Text),
-        "tenant_id": payload_text(payload, options.tenant_path, option="--tenant-path"),
+        "tenant_id": None,
         "job_type": job.task_name,
         "queue": job.queue_name,
         "priority": job.priority,
-        "idempotency_key": job.queueing_lock if key is None else key,
+        "idempotency_key": job.queueing_lock,
         "status": told(job.status, _STATUS),
         "native_status": sa.cast(job.status, sa.Text),
         "attempts": at.starts,
         "created_at": micros(at.created),
         "available_at": micros(sa.func.coalesce(job.scheduled_at, at.created)),
         "claimed_at": micros(at.claimed),
-        "locked_until": sa.case(
-            (running, micros(worker.last_heartbeat) + sa.literal_column(str(int(lease * MICROS))))
-        ),
+        "locked_until": sa.case((running, later(micros(worker.last_heartbeat), lease))),
         "owner": sa.case((running, sa.cast(job.worker_id, sa.Text))),
         "finished_at": sa.case((any_of(job.status, *_ENDS), micros(at.ended))),
         "updated_at": micros(at.updated),
@@ -214,6 +211,7 @@ def _jobs(tables: _Tables, options: ReadOptions, lease: float) -> sa.Select[Any]
         "only_owner": sa.cast(job.worker_id, sa.Text),
         "only_outcome": sa.case((ran_once, told(job.status, _ENDED_RUN))),
     }
+    columns |= payload(options, args=job.args)
     joined = tables.jobs.outerjoin(tables.workers, worker.id == job.worker_id)
     return sa.select(*named(columns)).select_from(joined.outerjoin(times, sa.true()))
 
@@ -237,7 +235,7 @@ def _window(tables: _Tables) -> Column | None:
 def _attempts(tables: _Tables) -> sa.Select[Any]:
     job, event = tables.jobs.c, tables.events.c
     ids = sa.bindparam("ids", type_=ListOf(sa.BigInteger))
-    order = {"partition_by": event.job_id, "order_by": event.id}
+    order: dict[str, Any] = {"partition_by": event.job_id, "order_by": event.id}
     steps = (
         sa.select(
             event.job_id,
