@@ -134,7 +134,6 @@ class _Capture:
             found=found,
             job_table=source.job_table,
             statements=self.statements,
-            budget_seconds=options.budget_seconds,
             since=self.captured_from - int(options.since_seconds * MICROS),
             begun_at=self.captured_from,
             warnings=list(found.warnings),
@@ -249,14 +248,12 @@ class _Capture:
 
     def _facts(self) -> list[Fact]:
         """Return the facts: without paths that led to nothing, and without ends that are gone."""
-        read = self.options.read
-        for path, column in (("tenant_path", "tenant_id"), ("key_path", "idempotency_key")):
-            steps = getattr(read, path)
-            filled = self.writer.count("jobs", f"CAST({column} IS NOT NULL AS TEXT)")
-            if steps and not filled.get("1"):
-                option = "--" + path.replace("_", "-")
-                self.warnings.append(f"{option} {'.'.join(steps)}: no job that was read has it")
-                read = replace(read, **{path: ()})
+        asked = self.options.read
+        read = replace(
+            asked,
+            tenant_path=self._found_at(asked.tenant_path, "--tenant-path", "tenant_id"),
+            key_path=self._found_at(asked.key_path, "--key-path", "idempotency_key"),
+        )
         facts = self.source.facts_with(read)
         if not self._completed_jobs_are_deleted():
             return facts
@@ -265,6 +262,13 @@ class _Capture:
             replace(fact, quality=Quality.ABSENT, note=why) if fact.fact == "finished_at" else fact
             for fact in facts
         ]
+
+    def _found_at(self, path: tuple[str, ...], option: str, column: str) -> tuple[str, ...]:
+        """Return a payload path where any job that was read has it, and warn where none has."""
+        filled = self.writer.count("jobs", f"CAST({column} IS NOT NULL AS TEXT)").get("1")
+        if path and not filled:
+            self.warnings.append(f"{option} {'.'.join(path)}: no job that was read has it")
+        return path if filled else ()
 
     def _completed_jobs_are_deleted(self) -> bool:
         """Whether no completed job is there because they are deleted, not because none completes.

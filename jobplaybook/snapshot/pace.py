@@ -32,9 +32,11 @@ class Pace:
         self._stopped = False
 
     @property
-    def is_out_of_time(self) -> bool:
-        """Whether the budget is used up."""
-        return self._clock.monotonic() >= self._deadline
+    def used_up(self) -> str:
+        """That the budget is used up, in words; nothing while there is some left."""
+        if self._clock.monotonic() < self._deadline:
+            return ""
+        return f"the budget of {self._options.budget_seconds:g} s was used up"
 
     def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
         """Run one statement; ask for less next time if it took long; rest after it."""

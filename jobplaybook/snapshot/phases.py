@@ -62,7 +62,6 @@ class Phases:
     found: Detected
     job_table: str
     statements: Statements
-    budget_seconds: float
     since: int
     begun_at: int
     whole_from: int = 0
@@ -161,14 +160,14 @@ class Phases:
 
     def _next(self, phase: str, where: str, asked: Callable[[int], sa.Executable]) -> Rows | None:
         """Return the next chunk of a walk, a smaller one if need be; None: no more is read."""
-        while not self.pace.is_out_of_time:
+        while not (why := self.pace.used_up):
             try:
                 return self.pace.rows(asked(self.pace.chunk))
             except ChunkFailed as error:
                 if not self.pace.shrink():
-                    self.stopped[phase] = f"{where}: even {SMALLEST_CHUNK} rows {error.why}"
-                    return None
-        self.stopped[phase] = f"{where}: {self._budget_was_used}"
+                    why = f"even {SMALLEST_CHUNK} rows {error.why}"
+                    break
+        self.stopped[phase] = f"{where}: {why}"
         return None
 
     def _by_keys(
@@ -177,9 +176,9 @@ class Phases:
         """Read jobs by key, in halves where a statement fails, down to the job it fails for."""
         todo = [list(keys)] if keys else []
         while todo:
-            if self.pace.is_out_of_time:
+            if why := self.pace.used_up:
                 left = [key for part in todo for key in part]
-                self._leave(phase, left, self._budget_was_used)
+                self._leave(phase, left, why)
                 # Later ends than these may be missing: the window that is whole is shorter.
                 ends = [self._ends.get(key, 0) + 1 for key in left]
                 self.whole_from = max(self.whole_from, *ends)
@@ -203,10 +202,6 @@ class Phases:
     def _leave(self, phase: str, keys: Sequence[Any], why: str) -> None:
         if keys:
             self._left[phase, why] += len(keys)
-
-    @property
-    def _budget_was_used(self) -> str:
-        return f"the budget of {self.budget_seconds:g} s was used up"
 
     def _jobs(self, condition: ColumnElement[bool], keys: Sequence[Any] | None = None) -> Batch:
         """Read jobs, whatever their state is by now, and what hangs on them."""

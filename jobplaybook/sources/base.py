@@ -87,7 +87,7 @@ class Statements:
     unfinished: ColumnElement[bool]
     history: sa.Select[Any]
     history_key: tuple[Column, ...]
-    by_job: Mapping[str, sa.Select[Any]]
+    by_job: Mapping[str, sa.Select[Any]] = field(default_factory=dict)
     needs: tuple[tuple[str, str], ...] = ()
     small: Mapping[str, sa.Select[Any]] = field(default_factory=dict)
     indexed: ColumnElement[bool] | None = None
