@@ -13,6 +13,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -211,9 +212,10 @@ class Reader:
 @contextmanager
 def open_reader(target: Target) -> Iterator[Reader]:
     """Connect to a live database for reading; a SourceError where it refuses."""
-    connect = _postgresql if target.kind == "postgresql" else _sqlite_live
-    url = "postgresql+psycopg://" if target.kind == "postgresql" else "sqlite://"
-    engine = _engine(url, lambda: connect(target))
+    if target.path is None:
+        engine = _engine("postgresql+psycopg://", lambda: _postgresql(target))
+    else:
+        engine = _engine("sqlite://", partial(open_sqlite_readonly, target.path, immutable=False))
     try:
         with translated(target.label), engine.connect() as connection:
             yield Reader(engine, connection, target)
@@ -224,7 +226,7 @@ def open_reader(target: Target) -> Iterator[Reader]:
 @contextmanager
 def open_snapshot_engine(path: Path) -> Iterator[sa.Engine]:
     """Open a snapshot file read-only and distrustfully; its contents are checked elsewhere."""
-    engine = _engine("sqlite://", lambda: open_sqlite_readonly(path, immutable=True))
+    engine = _engine("sqlite://", partial(open_sqlite_readonly, path, immutable=True))
     try:
         yield engine
     finally:
@@ -270,11 +272,6 @@ def _engine(url: str, creator: Callable[[], Any]) -> sa.Engine:
     if engine.dialect.name == "sqlite":
         return engine.execution_options(schema_translate_map={SCHEMA: None})
     return engine
-
-
-def _sqlite_live(target: Target) -> sqlite3.Connection:
-    assert target.path is not None, "a SQLite target always has a path"
-    return open_sqlite_readonly(target.path, immutable=False)
 
 
 def _postgresql(target: Target) -> psycopg.Connection[Any]:

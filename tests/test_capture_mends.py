@@ -7,17 +7,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from jobplaybook import api
+from jobplaybook.connect import Reader
+from jobplaybook.driver_errors import ChunkTooSlow
 from jobplaybook.model import Quality
-from tests.captures import capture, command_line, look, meta, refusal
+from tests.captures import capture, capture_by, command_line, look, meta, refusal, text_of
 from tests.conftest import RECORDINGS
 from tests.postgres import Database, Postgres
 from tests.procrastinate_app import awaited, execute, filled, install, rows
 
 TABLES = RECORDINGS / "procrastinate" / "tables.sql"
 JOB = "(id, queue_name, task_name, priority, status, attempts)"
-COMPLETED = "finished_at"
 
 
 @pytest.fixture
@@ -64,6 +66,27 @@ def test_rows_without_an_id_alone_are_no_healthy_queue(bare: str, tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert "rows without id" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def failing_on(words: str) -> type[Reader]:
+    """Return a reader whose statement with these words is out of time."""
+
+    class Failing(Reader):
+        def rows(self, statement: sa.Executable, **binds: Any) -> list[tuple[Any, ...]]:
+            if words in text_of(self, statement):
+                raise ChunkTooSlow("a statement was out of time")
+            return super().rows(statement, **binds)
+
+    return Failing
+
+
+def test_where_nobody_could_look_for_such_rows_it_is_said(queue: str, tmp_path: Path) -> None:
+    """Law: that question may be too dear; everything else is read all the same."""
+    reader = failing_on("procrastinate_jobs.id IS NULL")
+    report = capture_by(reader, queue, tmp_path / "a.db")
+    why = "rows without id, if there are any: reading them took longer than 5 s"
+    assert report.not_read == {"unfinished": why}
+    assert report.rows["jobs"] == 58
 
 
 # A row that the database cannot read
@@ -155,6 +178,13 @@ def test_jobs_that_are_deleted_as_they_end_are_no_growing_backlog(
     pulse = api.health(str(path)).to_json()
     assert pulse["overall"]["completion_rate"] is None
     assert pulse["queues"][0]["completion_rate"] is None
+
+
+def test_what_cannot_be_looked_up_is_not_claimed(queue: str, tmp_path: Path) -> None:
+    """Law: where the newest history cannot be asked, completions count as not recorded."""
+    url = deleting(queue, "'succeeded'")
+    capture_by(failing_on("AS newest"), url, tmp_path / "a.db")
+    assert {quality for quality, _ in grades(tmp_path / "a.db")} == {"absent"}
 
 
 @pytest.mark.parametrize("which", ["id <= 20", "status = 'failed'"])

@@ -145,7 +145,7 @@ class _Capture:
         self._write(self.phases.running())
         for table, statement in self.statements.small.items():
             self._small(table, statement)
-        phases = chain(self.phases.unfinished(), self.phases.finished())
+        phases = chain(self.phases.unfinished(), self.phases.finished(), self.phases.slow())
         for batch in read_ahead(phases, stop=self.pace.stop):
             self._write(batch)
         if self.options.take_vitals:

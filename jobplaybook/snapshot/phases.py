@@ -69,6 +69,7 @@ class Phases:
     stopped: dict[str, str] = field(default_factory=dict)
     _left: Counter[tuple[str, str]] = field(default_factory=Counter)
     _ends: dict[Any, int] = field(default_factory=dict)
+    _slow: list[tuple[str, list[Any], ColumnElement[bool]]] = field(default_factory=list)
 
     @property
     def not_read(self) -> dict[str, str]:
@@ -105,18 +106,27 @@ class Phases:
         index = self.statements.indexed if key in table.partly_indexed else None
         also = self.statements.unfinished if index is None else sa.true()
         left, after = "all but the running ones", None
-        # A table that lost its primary key may hold jobs that nothing tells from each other.
-        keyless = self._next("unfinished", left, partial(keyless_chunk, self.statements))
-        self._leave("unfinished", keyless or (), f"rows without {key}")
+        self._count_keyless(f"rows without {key}")
         while rows := self._next(
             "unfinished", left, partial(key_chunk, self.statements, after, index)
         ):
             keys = [row[0] for row in rows if row[0] is not None]
-            yield from self._by_keys("unfinished", keys, also)
+            yield from self._by_keys("unfinished", [keys], also)
             if not keys:
                 return
             after = keys[-1]
             left = f"those with {key} above {after}"
+
+    def _count_keyless(self, what: str) -> None:
+        """Count what a table that lost its primary key may hold: jobs that nothing tells apart."""
+        if self.pace.used_up:
+            return
+        try:
+            found = self.pace.rows(keyless_chunk(self.statements, self.pace.chunk))
+        except ChunkFailed as error:
+            self.stopped["unfinished"] = f"{what}, if there are any: reading them {error.why}"
+        else:
+            self._leave("unfinished", found, what)
 
     def finished(self) -> Iterator[Batch]:
         """Read the jobs that ended in the window, the newest end first."""
@@ -125,8 +135,14 @@ class Phases:
             waiting += keys
             while len(waiting) >= self.pace.chunk:
                 part, waiting = waiting[: self.pace.chunk], waiting[self.pace.chunk :]
-                yield from self._by_keys("finished", part, sa.true())
-        yield from self._by_keys("finished", waiting, sa.true())
+                yield from self._by_keys("finished", [part], sa.true())
+        yield from self._by_keys("finished", [waiting], sa.true())
+
+    def slow(self) -> Iterator[Batch]:
+        """Read what was slow again, down to single jobs, now that nothing else waits for it."""
+        slow, self._slow = self._slow, []
+        for phase, part, also in slow:
+            yield from self._by_keys(phase, _halves(part), also, smallest=1)
 
     def completed_lately(self) -> bool:
         """Whether a job of the newest chunk of history has completed and is still there."""
@@ -134,7 +150,10 @@ class Phases:
         jobs = self.statements.jobs.where(self.statements.key.in_(sa.select(newest.c.job)))
         read = jobs.subquery("read")
         completed = sa.select(read.c.key).where(read.c.status == Status.COMPLETED).limit(1)
-        return bool(self.pace.rows(completed))
+        try:
+            return bool(self.pace.rows(completed))
+        except ChunkFailed:
+            return False  # none was seen, and none is claimed
 
     def _ended(self) -> Iterator[list[Any]]:
         """Give the keys of jobs that ended in the window, chunk by chunk, the newest first."""
@@ -171,33 +190,49 @@ class Phases:
         return None
 
     def _by_keys(
-        self, phase: str, keys: Sequence[Any], also: ColumnElement[bool]
+        self,
+        phase: str,
+        todo: list[list[Any]],
+        also: ColumnElement[bool],
+        *,
+        smallest: int = SMALLEST_CHUNK,
     ) -> Iterator[Batch]:
-        """Read jobs by key, in halves where a statement fails, down to the job it fails for."""
-        todo = [list(keys)] if keys else []
+        """Read jobs by key, in halves where a statement fails, down to the job it fails for.
+
+        A part that is slow although it is small is put off: each look at it may cost 5 s, and what
+        is still to be read comes first.
+        """
         while todo:
             if why := self.pace.used_up:
-                left = [key for part in todo for key in part]
-                self._leave(phase, left, why)
-                # Later ends than these may be missing: the window that is whole is shorter.
-                ends = [self._ends.get(key, 0) + 1 for key in left]
-                self.whole_from = max(self.whole_from, *ends)
+                self._run_out(phase, [key for part in todo for key in part], smallest, why)
                 return
             part = todo.pop()
+            if not part:
+                continue
             try:
                 batch = self._jobs(also, part)
             except ChunkFailed as error:
-                if isinstance(error, ChunkTooSlow):
+                is_slow = isinstance(error, ChunkTooSlow)
+                if is_slow:
                     self.pace.shrink()
-                if len(part) > 1:
-                    half = len(part) // 2
-                    todo += [part[:half], part[half:]]
+                if len(part) > (smallest if is_slow else 1):
+                    todo += _halves(part)
+                elif is_slow and smallest > 1:
+                    self._slow.append((phase, part, also))
                 else:
                     self._leave(phase, part, f"reading them {error.why}")
             else:
                 for key in part:
                     self._ends.pop(key, None)
                 yield batch
+
+    def _run_out(self, phase: str, left: list[Any], smallest: int, why: str) -> None:
+        if smallest == 1:  # it was put off because it was slow
+            self._leave(phase, left, f"reading them {ChunkTooSlow.why}")
+            return
+        self._leave(phase, left, why)
+        # Later ends than these may be missing: the window that is whole is shorter.
+        self.whole_from = max([self.whole_from, *(self._ends.get(key, 0) + 1 for key in left)])
 
     def _leave(self, phase: str, keys: Sequence[Any], why: str) -> None:
         if keys:
@@ -225,3 +260,8 @@ class Phases:
                 found = self.pace.rows(by_job, ids=asked)
                 batch.hanging.append((table, by_job.selected_columns.keys(), found))
         return batch
+
+
+def _halves(part: list[Any]) -> list[list[Any]]:
+    half = len(part) // 2
+    return [part[:half], part[half:]]
