@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jobplaybook.api import (
+        Opening,
         capture,
         find,
         health,
@@ -34,39 +35,24 @@ if TYPE_CHECKING:
     )
     from jobplaybook.estimates import estimate_drain
     from jobplaybook.frames import flow, oldest_age, standing
-    from jobplaybook.notebooks import notebook_result
+    from jobplaybook.notebooks.result import notebook_result
 
 __version__ = "0.1.0"
 
-_WHERE = {
-    "InputError": "errors",
-    "JobPlaybookError": "errors",
-    "SchemaError": "errors",
-    "SourceError": "errors",
-    "UnsafeAction": "errors",
-    "capture": "api",
+# what is not in jobplaybook.api
+_ELSEWHERE = {
+    **dict.fromkeys(
+        ("InputError", "JobPlaybookError", "SchemaError", "SourceError", "UnsafeAction"), "errors"
+    ),
+    **dict.fromkeys(("flow", "oldest_age", "standing"), "frames"),
     "estimate_drain": "estimates",
-    "find": "api",
-    "health": "api",
-    "flow": "frames",
-    "notebook_result": "notebooks",
-    "oldest_age": "frames",
-    "open_snapshot": "api",
-    "postmortem": "api",
-    "read_options": "api",
-    "run_all": "api",
-    "run_notebook": "api",
-    "runbook_path": "api",
-    "sample_path": "api",
-    "sources": "api",
-    "timeline": "api",
-    "standing": "frames",
-    "triage": "api",
+    "notebook_result": "notebooks.result",
 }
 
 __all__ = [
     "InputError",
     "JobPlaybookError",
+    "Opening",
     "SchemaError",
     "SourceError",
     "UnsafeAction",
@@ -93,8 +79,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f"jobplaybook.{_WHERE[name]}"), name)
+    if name in __all__:
+        return getattr(import_module(f"jobplaybook.{_ELSEWHERE.get(name, 'api')}"), name)
     raise AttributeError(f"module 'jobplaybook' has no attribute {name!r}")
 
 

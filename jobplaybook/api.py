@@ -2,32 +2,35 @@
 
 A notebook cell and a command call the same function. Every ``source`` is a SOURCE as the command
 line takes it: ``sample``, a snapshot file, ``env:NAME``, ``service=NAME``, a SQLite database or a
-PostgreSQL URL; or a `Snapshot` that is open already.
+PostgreSQL URL; or a `Snapshot` that is open already. Every ``now`` and ``until`` is a moment:
+microseconds UTC, an aware datetime, or ISO 8601 text. ``how`` says how a live source is captured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jobplaybook.bundled import bundled_path
+from jobplaybook.detectors.situation import Situation
+from jobplaybook.errors import InputError
 from jobplaybook.life import Life, read_life
-from jobplaybook.opening import SILENT, capture, open_snapshot
+from jobplaybook.opening import AS_IT_IS, Opening, capture, open_snapshot
 from jobplaybook.pulse import Pulse, read_pulse
 from jobplaybook.reading import read_situation
 from jobplaybook.running import postmortem, run_all, run_notebook
 from jobplaybook.snapshot.file import Snapshot
-from jobplaybook.snapshot.options import CaptureOptions, Progress
 from jobplaybook.sources import SOURCES
 from jobplaybook.sources.base import ReadOptions, Source
 from jobplaybook.tickets import Found, look_up
-from jobplaybook.units import iso, parse_time
+from jobplaybook.units import iso, nearest, parse_time, shown
 from jobplaybook.verdict import Triage, judge
 
-if TYPE_CHECKING:
-    from datetime import datetime
+Moment = int | datetime | str
 
 
 def sources() -> list[dict[str, Any]]:
@@ -43,13 +46,8 @@ def _source_json(source: Source) -> dict[str, Any]:
         "databases": list(source.dialects),
         "sweeper": source.sweeper,
         "facts": [
-            {
-                "fact": fact.fact,
-                "state": fact.state,
-                "quality": fact.quality.word,
-                "note": fact.note,
-            }
-            for fact in source.facts
+            {"fact": f.fact, "state": f.state, "quality": f.quality.word, "note": f.note}
+            for f in source.facts
         ],
         "actions": [],
     }
@@ -58,13 +56,10 @@ def _source_json(source: Source) -> dict[str, Any]:
 def triage(
     source: str | Snapshot,
     *,
-    now: int | datetime | str | None = None,
+    now: Moment | None = None,
     since_seconds: float = 86_400.0,
-    until: int | datetime | str | None = None,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
+    until: Moment | None = None,
+    how: Opening = AS_IT_IS,
 ) -> Triage:
     """Return the verdict: which layer broke, since when, whom it hits, what to do next.
 
@@ -79,6 +74,8 @@ def triage(
         Length of the window that is looked back on.
     until : int, datetime or str, optional
         Where that window ends.
+    how : Opening
+        How the source is opened.
 
     Raises
     ------
@@ -91,66 +88,60 @@ def triage(
     >>> answer.verdict.code, answer.verdict.count, answer.verdict.evidence["owners"]
     ('lease-expired', 4, ['2'])
     """
-    with open_snapshot(
-        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
-    ) as snapshot:
-        situation = read_situation(
-            snapshot, now=_moment(now), since_seconds=since_seconds, until=_moment(until)
-        )
+    with _situation(source, now, since_seconds, until, how) as (snapshot, situation):
+        early = []
+        if situation.now < snapshot.captured_at:
+            early = [
+                f"judged at {iso(situation.now)}, before the capture at "
+                f"{iso(snapshot.captured_at)}: statuses are as captured, only ages and leases move"
+            ]
         return judge(
             situation,
             label=snapshot.label,
-            warnings=[*snapshot.notes, *_earlier(snapshot, situation.now)],
+            warnings=[*snapshot.notes, *early],
             advice=_advice(snapshot, situation),
         )
 
 
-def _moment(time: int | datetime | str | None) -> int | None:
-    if time is None or isinstance(time, int):
-        return time
-    return parse_time(time if isinstance(time, str) else time.isoformat())
+def health(
+    source: str | Snapshot,
+    *,
+    queue: str | None = None,
+    bucket_seconds: float | None = None,
+    now: Moment | None = None,
+    since_seconds: float = 86_400.0,
+    until: Moment | None = None,
+    how: Opening = AS_IT_IS,
+) -> Pulse:
+    """Return how the queues are: age, rates, headroom, drain, and a series of them.
 
+    Parameters
+    ----------
+    source, now, since_seconds, until, how
+        As in `triage`.
+    queue : str, optional
+        One queue alone.
+    bucket_seconds : float, optional
+        Width of the series' buckets.
 
-def _as_of(
-    options: CaptureOptions | None, now: int | datetime | str | None
-) -> CaptureOptions | None:
-    """Return how a live source is captured: as of ``now``, where its own clock has come so far."""
-    if now is None or (options is not None and options.now is not None):
-        return options
-    return replace(options or CaptureOptions(), now=_moment(now))
+    Raises
+    ------
+    JobPlaybookError
+        As `triage`; `InputError` for an unknown queue.
 
-
-def _earlier(snapshot: Snapshot, now: int) -> list[str]:
-    if now >= snapshot.captured_at:
-        return []
-    return [
-        f"judged at {iso(now)}, before the capture at {iso(snapshot.captured_at)}: statuses are as "
-        "captured, only ages and leases move"
-    ]
-
-
-def _advice(snapshot: Snapshot, situation: Any) -> str | None:
-    source = next((source for source in SOURCES if source.name == snapshot.system), None)
-    if source is None:
-        return None
-    owned: dict[str, list[str]] = {}
-    for job in situation.held:
-        if job.is_expired and job.owner is not None:
-            owned.setdefault(job.owner, []).append(job.id)
-    return source.advice(owned, situation.source_schema) if owned else None
+    Examples
+    --------
+    >>> [(queue.queue, queue.state) for queue in health("sample").queues]
+    [('billing', 'no backlog'), ('mail', 'nothing due'), ('reports', 'no backlog')]
+    """
+    with _situation(source, now, since_seconds, until, how) as (snapshot, situation):
+        return read_pulse(snapshot, situation, queue=queue, bucket_seconds=bucket_seconds)
 
 
 def find(
-    source: str | Snapshot,
-    *,
-    by: str,
-    value: str,
-    now: int | datetime | str | None = None,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
-) -> Found:
+    source: str | Snapshot, *, by: str, value: str, now: Moment | None = None,
+    how: Opening = AS_IT_IS,
+) -> Found:  # fmt: skip
     """Return the jobs that an id, key, tenant, provider id or delivery names.
 
     Parameters
@@ -158,9 +149,8 @@ def find(
     by : str
         ``job``, ``key``, ``tenant``, ``provider_id`` or ``delivery``.
     value : str
-        What to look for, as the ticket has it; hashed here where the snapshot holds hashes.
-    key_file : str or Path, optional
-        The key those hashes were made with; by default ``jobplaybook.key`` beside the snapshot.
+        What to look for, as the ticket has it; hashed here where the snapshot holds hashes, with
+        the key that ``how`` names.
 
     Raises
     ------
@@ -172,26 +162,18 @@ def find(
     >>> [job.status for job in find("sample", by="job", value="319").jobs]
     ['processing']
     """
-    with open_snapshot(
-        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
-    ) as snapshot:
-        at = _moment(now)
-        key = None if key_file is None else Path(key_file)
-        return look_up(
-            snapshot, by, value, now=snapshot.captured_at if at is None else at, key_file=key
-        )
+    with _opened(source, now, how) as (snapshot, at):
+        at = snapshot.captured_at if at is None else at
+        return look_up(snapshot, by, value, now=at, key_file=how.key_file and Path(how.key_file))
 
 
 def timeline(
     source: str | Snapshot,
     job_id: str,
     *,
-    now: int | datetime | str | None = None,
-    events: Sequence[tuple[int | datetime | str, str]] = (),
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
+    now: Moment | None = None,
+    events: Sequence[tuple[Moment, str]] = (),
+    how: Opening = AS_IT_IS,
 ) -> Life:
     """Return one job's life across the layers; an unknown id says so.
 
@@ -213,72 +195,64 @@ def timeline(
     >>> str(life.layer), [event.event for event in life.events]
     ('claimed', ['accepted', 'claimed', 'renewed', 'expired'])
     """
-    with open_snapshot(
-        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
-    ) as snapshot:
-        outside = [(_moment(at) or 0, text) for at, text in events]
-        return read_life(snapshot, job_id, now=_moment(now), external=outside)
+    with _opened(source, now, how) as (snapshot, at):
+        outside = [(_micros(moment), text) for moment, text in events]
+        return read_life(snapshot, job_id, now=at, external=outside)
 
 
-def health(
+@contextmanager
+def _opened(
+    source: str | Snapshot, now: Moment | None, how: Opening
+) -> Iterator[tuple[Snapshot, int | None]]:
+    """Give the snapshot and the moment of judgement, which a live source is captured as of."""
+    at = None if now is None else _micros(now)
+    if at is not None and how.capture.now is None:
+        how = replace(how, capture=replace(how.capture, now=at))
+    with open_snapshot(source, how) as snapshot:
+        yield snapshot, at
+
+
+@contextmanager
+def _situation(
     source: str | Snapshot,
-    *,
-    queue: str | None = None,
-    bucket_seconds: float | None = None,
-    now: int | datetime | str | None = None,
-    since_seconds: float = 86_400.0,
-    until: int | datetime | str | None = None,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
-) -> Pulse:
-    """Return how the queues are: age, rates, headroom, drain, and a series of them.
-
-    Parameters
-    ----------
-    queue : str, optional
-        One queue alone.
-    bucket_seconds : float, optional
-        Width of the series' buckets.
-
-    Raises
-    ------
-    JobPlaybookError
-        As `triage`; `InputError` for an unknown queue.
-
-    Examples
-    --------
-    >>> [(queue.queue, queue.state) for queue in health("sample").queues]
-    [('billing', 'no backlog'), ('mail', 'nothing due'), ('reports', 'no backlog')]
-    """
-    with open_snapshot(
-        source, options=_as_of(options, now), keep=keep, key_file=key_file, progress=progress
-    ) as snapshot:
-        situation = read_situation(
-            snapshot, now=_moment(now), since_seconds=since_seconds, until=_moment(until)
-        )
-        return read_pulse(snapshot, situation, queue=queue, bucket_seconds=bucket_seconds)
+    now: Moment | None,
+    since_seconds: float,
+    until: Moment | None,
+    how: Opening,
+) -> Iterator[tuple[Snapshot, Situation]]:
+    end = None if until is None else _micros(until)
+    with _opened(source, now, how) as (snapshot, at):
+        yield snapshot, read_situation(snapshot, now=at, since_seconds=since_seconds, until=end)
 
 
-def field_path(text: str | None) -> tuple[str, ...]:
-    """Return a payload path such as ``args.tenant`` as its steps; nothing for None.
+def _micros(moment: Moment) -> int:
+    if isinstance(moment, int):
+        return moment
+    return parse_time(moment if isinstance(moment, str) else moment.isoformat())
 
-    Examples
-    --------
-    >>> field_path("args.tenant"), field_path(None)
-    (('args', 'tenant'), ())
-    """
-    return tuple(text.split(".")) if text else ()
+
+def _advice(snapshot: Snapshot, situation: Situation) -> str | None:
+    """Return the system's own statement that frees the jobs of dead owners."""
+    owned: dict[str, list[str]] = {}
+    for job in situation.held:
+        if job.is_expired and job.owner is not None:
+            owned.setdefault(job.owner, []).append(job.id)
+    source = next((source for source in SOURCES if source.name == snapshot.system), None)
+    return source.advice(owned, situation.source_schema) if source and owned else None
 
 
 def read_options(
     *, lease: float | None = None, tenant_path: str | None = None, key_path: str | None = None
 ) -> ReadOptions:
-    """Return what a user says about the tables; see `jobplaybook.sources.base.ReadOptions`."""
-    return ReadOptions(
-        lease_seconds=lease, tenant_path=field_path(tenant_path), key_path=field_path(key_path)
-    )
+    """Return what a user says about the tables; a path is written like ``args.tenant``.
+
+    Examples
+    --------
+    >>> read_options(tenant_path="args.tenant").tenant_path
+    ('args', 'tenant')
+    """
+    tenant, key = (tuple(path.split(".")) if path else () for path in (tenant_path, key_path))
+    return ReadOptions(lease_seconds=lease, tenant_path=tenant, key_path=key)
 
 
 def sample_path(name: str = "killed") -> Path:
@@ -287,11 +261,15 @@ def sample_path(name: str = "killed") -> Path:
 
 
 def runbook_path(code: str) -> Path:
-    """Return the path of a finding's runbook."""
+    """Return the path of a finding's runbook; an unknown code names the nearest."""
+    codes = sorted(path.stem for path in bundled_path("runbooks").glob("[a-z]*.md"))
+    if code not in codes:
+        raise InputError(f"no runbook {shown(code)}: {nearest(code, codes)}")
     return bundled_path(f"runbooks/{code}.md")
 
 
 __all__: Sequence[str] = (
+    "Opening",
     "capture",
     "find",
     "health",

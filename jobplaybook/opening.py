@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from jobplaybook import __version__
@@ -20,6 +20,32 @@ from jobplaybook.sources import SOURCES
 from jobplaybook.units import shown
 
 SILENT: Progress = lambda table, rows: None  # noqa: E731
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """How a SOURCE is opened: how a live one is captured, and what is kept of that.
+
+    Parameters
+    ----------
+    capture : CaptureOptions
+        Window, budget and what the user says about the tables; of these a snapshot heeds the
+        lease and refuses another system.
+    keep : str or Path, optional
+        Where the snapshot of a live source is kept.
+    key_file : str or Path, optional
+        The key that hashes tenants and keys; by default ``jobplaybook.key`` beside the snapshot.
+    progress : callable
+        Is told after every chunk: the table, and how many rows were written.
+    """
+
+    capture: CaptureOptions = field(default_factory=CaptureOptions)
+    keep: str | Path | None = None
+    key_file: str | Path | None = None
+    progress: Progress = SILENT
+
+
+AS_IT_IS = Opening()
 
 
 def capture(
@@ -61,9 +87,7 @@ def capture(
             f"expected a live database to capture, found the snapshot {shown(target.label)}"
         )
     path = Path(out)
-    if keep_text:
-        return _capture(target, path, options or CaptureOptions(), Redactor(None), progress)
-    redactor = _redactor(key_file, path.parent)
+    redactor = Redactor(None) if keep_text else _redactor(key_file, path.parent)
     return _capture(target, path, options or CaptureOptions(), redactor, progress)
 
 
@@ -77,11 +101,7 @@ def _redactor(key_file: str | Path | None, folder: Path) -> Redactor:
 
 
 def _capture(
-    target: Target,
-    path: Path,
-    options: CaptureOptions,
-    redactor: Redactor,
-    progress: Progress,
+    target: Target, path: Path, options: CaptureOptions, redactor: Redactor, progress: Progress
 ) -> CaptureReport:
     with open_reader(target) as reader:
         report = capture_to(
@@ -97,45 +117,16 @@ def _capture(
     return replace(report, warnings=(*target.warnings, *report.warnings))
 
 
-def _as_asked(snapshot: Snapshot, options: CaptureOptions, keep: str | Path | None) -> Snapshot:
-    """Return the snapshot with the lease that was asked for; what only a capture does is said."""
-    if keep is not None:
-        raise InputError("expected --keep with a live SOURCE only, found a snapshot: copy its file")
-    if options.system not in (None, snapshot.system):
-        raise InputError(
-            f"expected a snapshot of {shown(options.system or '')}, found one of "
-            f"{shown(snapshot.system)}"
-        )
-    read = options.read
-    late = [
-        f"{option} concerns a capture: this snapshot holds what was read when it was made"
-        for option, path in (("--tenant-path", read.tenant_path), ("--key-path", read.key_path))
-        if path
-    ]
-    return replace(snapshot, lease_seconds=read.lease_seconds, notes=(*snapshot.notes, *late))
-
-
 @contextmanager
-def open_snapshot(
-    source: str | Snapshot,
-    *,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
-) -> Iterator[Snapshot]:
+def open_snapshot(source: str | Snapshot, how: Opening = AS_IT_IS) -> Iterator[Snapshot]:
     """Give the snapshot that a SOURCE names; a live one is captured into a temporary file first.
 
     Parameters
     ----------
     source : str or Snapshot
         What to open; an open snapshot is given back as it is.
-    options : CaptureOptions, optional
-        How a live source is captured; a snapshot is not read again.
-    keep : str or Path, optional
-        Where the snapshot of a live source is kept.
-    key_file : str or Path, optional
-        The hashing key of a capture.
+    how : Opening
+        How a live source is captured, and where its snapshot is kept.
 
     Raises
     ------
@@ -152,15 +143,31 @@ def open_snapshot(
         yield source
         return
     target = resolve(source)
-    if target.kind == "snapshot":
-        assert target.path is not None, "a snapshot target always has a path"
+    if target.path is not None and target.kind == "snapshot":
         with opened(target.path, target.label) as snapshot:
-            yield _as_asked(snapshot, options or CaptureOptions(), keep)
+            yield _as_asked(snapshot, how)
         return
     with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
-        path = Path(keep) if keep is not None else Path(folder) / "live.db"
-        judging = replace(options or CaptureOptions(), look_ahead=False)
-        redactor = _redactor(key_file, path.parent)
-        report = _capture(target, path, judging, redactor, progress)
+        path = Path(how.keep or Path(folder) / "live.db")
+        redactor = _redactor(how.key_file, path.parent)
+        judging = replace(how.capture, look_ahead=False)
+        report = _capture(target, path, judging, redactor, how.progress)
         with opened(path, target.label) as snapshot:
             yield replace(snapshot, notes=report.warnings, redactor=redactor)
+
+
+def _as_asked(snapshot: Snapshot, how: Opening) -> Snapshot:
+    """Return the snapshot with the lease that was asked for; what only a capture does is said."""
+    system, read = how.capture.system, how.capture.read
+    if how.keep is not None:
+        raise InputError("expected --keep with a live SOURCE only, found a snapshot: copy its file")
+    if system not in (None, snapshot.system):
+        raise InputError(
+            f"expected a snapshot of {shown(system or '')}, found one of {shown(snapshot.system)}"
+        )
+    late = [
+        f"{option} concerns a capture: this snapshot holds what was read when it was made"
+        for option, path in (("--tenant-path", read.tenant_path), ("--key-path", read.key_path))
+        if path
+    ]
+    return replace(snapshot, lease_seconds=read.lease_seconds, notes=(*snapshot.notes, *late))

@@ -5,25 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from jobplaybook import __version__
 from jobplaybook.clock import SystemClock
+from jobplaybook.connect import resolve
 from jobplaybook.errors import InputError
-from jobplaybook.notebooks import (
-    Plan,
-    RunResult,
-    execute,
-    execute_all,
-    plan_all,
-    plan_run,
-    subject_of,
-)
-from jobplaybook.notebooks.crew import Tell
-from jobplaybook.opening import SILENT, open_snapshot
+from jobplaybook.notebooks.plan import Plan, plan_all, plan_run
+from jobplaybook.notebooks.result import RunResult
+from jobplaybook.notebooks.runner import Subject, Tell, execute, execute_all
+from jobplaybook.opening import AS_IT_IS, Opening, open_snapshot
 from jobplaybook.snapshot.file import Snapshot
-from jobplaybook.snapshot.options import CaptureOptions, Progress
 from jobplaybook.units import shown, to_micros
 
 POSTMORTEM = "10-postmortem"
@@ -38,10 +31,7 @@ def run_notebook(
     parameters: Mapping[str, Any] | None = None,
     html: str | Path | None = None,
     cell_seconds: float = 600.0,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
+    how: Opening = AS_IT_IS,
 ) -> RunResult:
     """Run a notebook without a browser; its result is written beside it.
 
@@ -53,6 +43,8 @@ def run_notebook(
         What it reads; a live one is captured once, and the notebook gets the snapshot.
     output, html : str or Path
         The executed notebook, ``OUT.ipynb``, and the report; ``OUT.result.json`` comes with them.
+        Where ``output`` is the notebook itself, only a completed run replaces it: any other goes
+        beside it, as ``OUT.failed.ipynb`` or however it ended.
     parameters : Mapping, optional
         Values of its parameters; text is read in the type of the default.
     cell_seconds : float
@@ -61,30 +53,11 @@ def run_notebook(
     Raises
     ------
     JobPlaybookError
-        As `open_snapshot`, and for what `jobplaybook.notebooks.plan_run` refuses.
+        As `open_snapshot`, and for what `jobplaybook.notebooks.plan.plan_run` refuses.
     """
     plan = plan_run(notebook, parameters=parameters or {}, output=output, html=html)
-    how: dict[str, Any] = {"keep": keep, "key_file": key_file, "progress": progress}
-    return _run(plan, source, cell_seconds=cell_seconds, options=options, how=how)
-
-
-def _run(
-    plan: Plan,
-    source: str | Snapshot,
-    *,
-    cell_seconds: float,
-    options: CaptureOptions | None,
-    how: Mapping[str, Any],
-) -> RunResult:
-    asked = _asked([plan], options)
-    with open_snapshot(source, options=asked, **how) as snapshot:
-        return execute(
-            plan,
-            subject_of(snapshot, source, kept=how["keep"] is not None),
-            cell_seconds=cell_seconds,
-            clock=SystemClock(),
-            tool_version=__version__,
-        )
+    with _subject([plan], source, how) as subject:
+        return execute(plan, subject, cell_seconds=cell_seconds)
 
 
 def run_all(
@@ -95,10 +68,7 @@ def run_all(
     parameters: Mapping[str, Any] | None = None,
     jobs: int | None = None,
     cell_seconds: float = 600.0,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
+    how: Opening = AS_IT_IS,
     tell: Tell = lambda name, ended, total: None,
 ) -> list[RunResult]:
     """Run notebooks on one snapshot, several at once, each in a process of its own.
@@ -127,17 +97,9 @@ def run_all(
     """
     with _folder(folder) as place:
         plans = plan_all(place, parameters=parameters or {}, names=notebooks)
-        asked = _asked(plans, options)
-        with open_snapshot(
-            source, options=asked, keep=keep, key_file=key_file, progress=progress
-        ) as snapshot:
+        with _subject(plans, source, how) as subject:
             return execute_all(
-                plans,
-                subject_of(snapshot, source, kept=keep is not None),
-                jobs=jobs or cores(),
-                cell_seconds=cell_seconds,
-                tool_version=__version__,
-                tell=tell,
+                plans, subject, jobs=jobs or cores(), cell_seconds=cell_seconds, tell=tell
             )
 
 
@@ -147,23 +109,12 @@ def postmortem(
     folder: str | Path,
     parameters: Mapping[str, Any] | None = None,
     cell_seconds: float = 600.0,
-    options: CaptureOptions | None = None,
-    keep: str | Path | None = None,
-    key_file: str | Path | None = None,
-    progress: Progress = SILENT,
+    how: Opening = AS_IT_IS,
 ) -> RunResult:
     """Write the document at the end: ``postmortem.ipynb``, ``report.html`` and ``result.json``.
 
-    Parameters
-    ----------
-    source : str or Snapshot
-        What it is about; a live one is captured once.
-    folder : str or Path
-        Where the three files go, all or none; other files there stay as they are.
-    parameters : Mapping, optional
-        Values of the notebook's parameters, such as ``since``, ``until`` and ``events``.
-    cell_seconds : float
-        A cell that runs longer ends the run.
+    They go to ``folder``, all or none; other files there stay as they are. The parameters are the
+    notebook's, such as ``since``, ``until`` and ``events``.
 
     Raises
     ------
@@ -178,16 +129,30 @@ def postmortem(
             html=place / "report.html",
             result=place / "result.json",
         )
-        how: dict[str, Any] = {"keep": keep, "key_file": key_file, "progress": progress}
-        return _run(plan, source, cell_seconds=cell_seconds, options=options, how=how)
+        with _subject([plan], source, how) as subject:
+            return execute(plan, subject, cell_seconds=cell_seconds)
 
 
-def _asked(plans: Sequence[Plan], options: CaptureOptions | None) -> CaptureOptions:
-    """Return how a live source is captured, so that it serves every plan."""
-    given = options or CaptureOptions()
+@contextmanager
+def _subject(plans: Sequence[Plan], source: str | Snapshot, how: Opening) -> Iterator[Subject]:
+    """Give the snapshot that serves every plan; a live source is captured once, and hidden."""
     now = to_micros(SystemClock().now())
-    windows = [plan.window(given, now=now) for plan in plans]
-    return max(windows, key=lambda window: window.since_seconds, default=given)
+    windows = [plan.window(how.capture, now=now) for plan in plans]
+    widest = max(windows, key=lambda window: window.since_seconds, default=how.capture)
+    with open_snapshot(source, replace(how, capture=widest)) as snapshot:
+        if snapshot.lease_seconds is not None:
+            raise InputError(
+                "expected --lease with a live SOURCE only, found a snapshot: a notebook opens it "
+                "by itself; leave --lease out, or capture again with it"
+            )
+        live = isinstance(source, str) and resolve(source).kind != "snapshot"
+        is_named = isinstance(source, str) and source.startswith("env:")
+        yield Subject(
+            snapshot=snapshot,
+            source="sample" if source == "sample" else str(snapshot.path.absolute()),
+            hidden=(str(source).removeprefix("env:"),) if live and is_named else (),
+            is_passing=live and how.keep is None,
+        )
 
 
 def cores() -> int:
@@ -201,19 +166,17 @@ def cores() -> int:
 @contextmanager
 def _folder(folder: str | Path) -> Iterator[Path]:
     """Give a folder to write to, made if missing; one that stays empty is taken away again."""
-    path = Path(folder)
+    path, named = Path(folder), shown(str(folder), 200)
+    is_new = not path.exists()
     try:
-        path.mkdir()
-        is_new = True
+        path.mkdir(exist_ok=True)
     except FileExistsError:
-        is_new = False
+        raise InputError(f"expected a folder, found the file {named}") from None
     except OSError as error:
         raise InputError(
-            f"expected a folder, or a name for one in a folder that exists, found "
-            f"{shown(str(path), 200)}: {error.strerror}"
+            f"expected a folder, or a name for one in a folder that exists, found {named}: "
+            f"{error.strerror}"
         ) from None
-    if not path.is_dir():
-        raise InputError(f"expected a folder, found the file {shown(str(path), 200)}")
     try:
         yield path
     finally:

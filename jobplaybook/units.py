@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 
 from jobplaybook.errors import InputError
@@ -164,6 +165,21 @@ def count_text(number: int, noun: str = "", plural: str = "") -> str:
 def shown(text: str, limit: int = 60) -> str:
     """Return a user's text quoted for a message: cut, and without control characters."""
     return repr(plain(text)[:limit] + ("..." if len(text) > limit else ""))
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return what to say of an unknown name: which one was meant, or which there are.
+
+    Examples
+    --------
+    >>> nearest("triag", ["find", "triage"]), nearest("x", ["find", "triage"])
+    ('did you mean triage?', 'expected one of find, triage')
+    """
+    from difflib import get_close_matches  # not for every start of the command line
+
+    names = list(known)
+    near = get_close_matches(name, names, n=1)
+    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names) or 'none'}"
 
 
 def plain(text: str) -> str:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 import jobplaybook as jp
 from jobplaybook.commands import cli
-from jobplaybook.notebooks import RunResult
+from jobplaybook.notebooks.result import RunResult
 
 CANARY = "s3cret-canary"
 URL = f"postgresql://ann:{CANARY}@db.example/jobs"

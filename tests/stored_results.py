@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import jobplaybook as jp
-from jobplaybook.notebooks import RunResult
+from jobplaybook.notebooks.result import RunResult
 
 STORED = Path(__file__).parent / "data" / "results"
 RELATIVE, ABSOLUTE = 1e-9, 1e-6

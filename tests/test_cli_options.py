@@ -12,7 +12,8 @@ from typing import Any
 import click
 import pytest
 
-from jobplaybook.commands import _common
+from jobplaybook.commands import _common, _source
+from jobplaybook.sources.base import ReadOptions
 
 
 def emitted(document: Mapping[str, Any], encoding: str, monkeypatch: pytest.MonkeyPatch) -> bytes:
@@ -46,8 +47,8 @@ GOOD: list[tuple[click.ParamType[Any], str, object]] = [
     (_common.TIME, "1970-01-01T00:00:01Z", 1_000_000),
     (_common.SHARE, "0.25", 0.25),
     (_common.SHARE, "1", 1.0),
-    (_common.NonNegativeInt(), "0", 0),
-    (_common.PositiveInt(high=10), "10", 10),
+    (_common.whole_number(0), "0", 0),
+    (_common.whole_number(1, 10), "10", 10),
     (_common.FIELD_PATH, "args.tenant-id", "args.tenant-id"),
 ]
 BAD: list[tuple[click.ParamType[Any], str]] = [
@@ -61,10 +62,10 @@ BAD: list[tuple[click.ParamType[Any], str]] = [
     (_common.TIME, "0001-01-01T00:00:00+14:00"),
     (_common.TIME, "9999-12-31T23:59:59-14:00"),
     *((_common.SHARE, text) for text in ("", "nan", "inf", "-0.1", "1.01", "20%", "1e9", "0x1")),
-    *((_common.NonNegativeInt(), text) for text in ("", "-1", "1.5", "1e9", "1_000", "nan", "٣")),
-    (_common.NonNegativeInt(), "1000000000001"),
-    (_common.PositiveInt(), "0"),
-    (_common.PositiveInt(high=10), "11"),
+    *((_common.whole_number(0), text) for text in ("", "-1", "1.5", "1e9", "1_000", "nan", "٣")),
+    (_common.whole_number(0), "1000000000001"),
+    (_common.whole_number(), "0"),
+    (_common.whole_number(1, 10), "11"),
     *((_common.FIELD_PATH, text) for text in ("", ".", "a.", "a..b", "a b", "a';--", "a\x00", "ä")),
 ]
 
@@ -91,33 +92,29 @@ def test_an_output_is_a_file_in_a_folder_that_exists(tmp_path: Path) -> None:
             kind.convert(str(wrong), None, None)
 
 
-def test_the_shared_options_read_a_command_line() -> None:
+@pytest.mark.parametrize("text", ["sample", "env:JOBS_URL", "service=jobs", "postgresql://h/db"])
+def test_an_output_is_no_source(text: str) -> None:
+    """Swapped arguments are refused before a file of that name is written."""
+    for kind in (_common.OUTPUT, _common.OUTPUT_FILE):
+        with pytest.raises(click.BadParameter, match=r"^expected a place .*, which names a SOURCE"):
+            kind.convert(text, None, None)
+        assert kind.convert("./sample", None, None) == Path("sample")
+
+
+def test_a_source_command_is_told_its_window_and_how_to_open() -> None:
     """Put together, the options give a command its source, window and choices."""
     seen: dict[str, Any] = {}
 
-    def body(**given: Any) -> None:
+    @_source.source_command("probe")
+    @_source.source_argument
+    @_source.until_option
+    def probe(**given: Any) -> _source.Said:
         seen.update(given)
+        return _source.Said({}, (), code=7)
 
-    for option in (
-        _common.source_argument,
-        _common.now_option,
-        _common.since_option,
-        _common.until_option,
-        _common.system_option,
-        _common.tenant_path_option,
-        _common.key_path_option,
-        _common.lease_option,
-        _common.keep_option,
-        _common.json_option,
-    ):
-        body = option(body)
     words = ["sample", "--now", "1970-01-01T00:00:01Z", "--tenant-path", "args.t", "--lease", "30s"]
-    click.command(body).main(words, standalone_mode=False)
-    assert {name: value for name, value in seen.items() if value is not None} == {
-        "source": "sample",
-        "now": 1_000_000,
-        "since": 86_400.0,
-        "tenant_path": "args.t",
-        "lease": 30.0,
-        "as_json": False,
-    }
+    assert probe.main(words, standalone_mode=False) == 7
+    how = seen.pop("how")
+    assert seen == {"source": "sample", "now": 1_000_000, "since": 86_400.0, "until": None}
+    assert (how.keep, how.key_file, how.capture.now) == (None, None, 1_000_000)
+    assert how.capture.read == ReadOptions(lease_seconds=30.0, tenant_path=("args", "t"))

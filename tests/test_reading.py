@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from jobplaybook.api import open_snapshot, read_options, triage
+from jobplaybook.api import Opening, open_snapshot, read_options, triage
 from jobplaybook.detectors.situation import QueueState, RunTime, Situation
 from jobplaybook.errors import InputError
 from jobplaybook.model import Quality
@@ -373,13 +373,17 @@ def test_runs_of_lost_or_expired_owners_are_not_live(read: Reads) -> None:
     assert (queue.running, queue.live) == (5, 1)
 
 
+def leased(seconds: float) -> Opening:
+    return Opening(capture=CaptureOptions(read=read_options(lease=seconds)))
+
+
 def test_a_lease_that_was_asked_for_overrides_the_systems_own() -> None:
     """--lease on a snapshot judges owners and their jobs by it, both ways."""
-    with open_snapshot("sample", options=CaptureOptions(read=read_options(lease=120.0))) as patient:
+    with open_snapshot("sample", leased(120.0)) as patient:
         seen = read_situation(patient)
         assert not [job.id for job in seen.held if job.is_expired]
         assert not [worker.owner for worker in seen.workers if seen.is_lost(worker)]
-    with open_snapshot("sample", options=CaptureOptions(read=read_options(lease=1.0))) as strict:
+    with open_snapshot("sample", leased(1.0)) as strict:
         seen = read_situation(strict)
         assert all(job.is_expired for job in seen.held)
 

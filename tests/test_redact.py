@@ -237,8 +237,13 @@ def test_another_key_is_told_from_the_right_one(queue: str, tmp_path: Path) -> N
         (tmp_path / "no", "found none"),
     ):
         with pytest.raises(InputError, match=said):
-            api.find(str(path), by="tenant", value=CANARIES["tenant"], key_file=given_key)
-    assert api.find(str(path), by="job", value="1", key_file=wrong).total == 1
+            api.find(
+                str(path),
+                by="tenant",
+                value=CANARIES["tenant"],
+                how=api.Opening(key_file=given_key),
+            )
+    assert api.find(str(path), by="job", value="1", how=api.Opening(key_file=wrong)).total == 1
     assert api.find(str(path), by="tenant", value=CANARIES["tenant"]).total == 1
 
 

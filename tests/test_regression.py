@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import jobplaybook as jp
-from jobplaybook.notebooks import RunResult
+from jobplaybook.notebooks.result import RunResult
 from tests.conftest import REPOSITORY
 from tests.stored_results import STORED, differences, lasting, stored
 

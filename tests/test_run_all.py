@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import jobplaybook as jp
-from jobplaybook.commands._notebook import runs_bar
+from jobplaybook.commands.run import _notebooks_bar
 from jobplaybook.errors import InputError
-from jobplaybook.notebooks import plan_all
+from jobplaybook.notebooks.plan import plan_all
 from tests.small_notebooks import RESULT, command, notebook, written
 from tests.test_runner import ENVIRONMENT, LAST, is_running, wait_until
 
@@ -219,7 +219,7 @@ def test_progress_is_for_a_person_who_watches(monkeypatch: pytest.MonkeyPatch) -
         stream = io.StringIO()
         monkeypatch.setattr(stream, "isatty", lambda watches=watches: watches)
         monkeypatch.setattr(sys, "stderr", stream)
-        with runs_bar() as tell:
+        with _notebooks_bar() as tell:
             tell("00-start-here", 1, 4)
         assert ("ended 00-start-here" in stream.getvalue()) == watches
         assert watches or stream.getvalue() == ""
@@ -236,7 +236,7 @@ def test_ctrl_c_stops_every_kernel_and_leaves_no_half_file(tmp_path: Path) -> No
     paths = [str(path) for path in several(tmp_path, a=cell, b=cell, c=cell)]
     program = (
         "import sys, jobplaybook.running as running\n"
-        "from jobplaybook.notebooks import plan_all\n"
+        "from jobplaybook.notebooks.plan import plan_all\n"
         "running.plan_all = lambda folder, *, parameters, names: plan_all(\n"
         f"    folder, parameters=parameters, names={paths!r})\n"
         "from jobplaybook.commands import main\nmain()\n"

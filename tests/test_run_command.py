@@ -13,7 +13,7 @@ from click.testing import CliRunner
 import jobplaybook as jp
 from jobplaybook.commands import cli
 from jobplaybook.errors import InputError, SourceError
-from jobplaybook.notebooks import notebook_path
+from jobplaybook.notebooks.plan import notebook_path
 from tests.small_notebooks import CANARY, RESULT, URL, command, notebook, run
 
 # Parameters, notebooks and outputs that cannot be used

@@ -20,18 +20,19 @@ from jobplaybook import __version__
 from jobplaybook.commands._common import Group, one_line
 from jobplaybook.errors import JobPlaybookError
 
-# name: where its click command is, and its line in the list of commands
+# each is the module of that name, and its line in the list of commands
 COMMANDS = {
-    "sources": ("sources:command", "The queue systems understood, and what each can tell."),
-    "capture": ("capture:command", "A live database into a snapshot, gently."),
-    "triage": ("triage:command", "The verdict on one screen: which layer, since when, what next."),
-    "find": ("find:command", "Which jobs a ticket is about."),
-    "timeline": ("timeline:command", "One job across the layers, in events and plain words."),
-    "health": ("health:command", "Age, rates, headroom of every queue."),
-    "estimate": ("estimate:command", "How long it takes to recover, or an honest never."),
-    "run": ("run:command", "A notebook, or all of them, executed without a browser."),
-    "postmortem": ("postmortem:command", "One document at the end: what happened, what is left."),
-    "demo": ("demo:command", "The verdict and the report of a bundled incident."),
+    "sources": "The queue systems understood, and what each can tell.",
+    "capture": "A live database into a snapshot, gently.",
+    "triage": "The verdict on one screen: which layer, since when, what next.",
+    "find": "Which jobs a ticket is about.",
+    "timeline": "One job across the layers, in events and plain words.",
+    "health": "Age, rates, headroom of every queue.",
+    "estimate": "How long it takes to recover, or an honest never.",
+    "run": "A notebook, or all of them, executed without a browser.",
+    "postmortem": "One document at the end: what happened, what is left.",
+    "runbook": "What a finding means and how to act.",
+    "demo": "The verdict and the report of a bundled incident.",
 }
 _DEFECT, _INTERRUPTED = 5, 130
 
@@ -47,14 +48,13 @@ class CommandLine(Group):
         """Import the module of a command, and no other."""
         if cmd_name not in COMMANDS:
             return None
-        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(import_module(f"{__name__}.{module}"), attribute)
+        command: click.Command = import_module(f"{__name__}.{cmd_name}").command
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the list of commands from the table alone."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            formatter.write_dl(list(COMMANDS.items()))
 
     def main(
         self,

@@ -9,33 +9,24 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from jobplaybook.errors import InputError
-from jobplaybook.units import iso, parse_duration, parse_rate, parse_time, plain, shown
+from jobplaybook.units import nearest, parse_duration, parse_rate, parse_time, plain, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    # click's types are generic for the type checker since 8.4, and cannot be subscripted before
-    _FloatType = click.ParamType[float]
-    _IntType = click.ParamType[int]
-    _TextType = click.ParamType[str]
-    _PathType = click.ParamType[Path]
-else:
-    _FloatType = _IntType = _TextType = _PathType = click.ParamType
-
-T = TypeVar("T")
-
 # A slip of the keyboard, not a question: beyond these bounds every answer is nonsense.
 _LONGEST_SECONDS = 100 * 365.25 * 86_400
 _SLOWEST_RATE, _FASTEST_RATE = 1e-9, 1e9
-_MOST_JOBS = 10**12
+_MOST = 10**12
 
 _WHOLE = re.compile(r"[0-9]{1,18}", re.ASCII)
 _DECIMAL = re.compile(r"[0-9]*\.?[0-9]+(?:[eE]-?[0-9]{1,3})?", re.ASCII)
+_SOURCE = re.compile(r"sample$|env:|service=|[A-Za-z][A-Za-z0-9+.-]*://")
 _FIELD_PATH = re.compile(r"[A-Za-z_][\w-]{0,62}(?:\.[\w-]{1,63}){0,9}", re.ASCII)
 # Rather the rest of a message lost than a password shown: a cut text has no closing @ or quote.
 _SECRETS = (
@@ -45,176 +36,110 @@ _SECRETS = (
 )
 
 
-class DurationType(_FloatType):
-    """A duration such as ``90s`` or ``4h``, in seconds."""
+class Kind(click.ParamType):  # type: ignore[type-arg]  # generic since click 8.4 only
+    """A kind of option: a function reads its text, or says what it expected and what it found."""
 
-    name = "duration"
+    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
+        self.name, self._read = name, read
 
-    def __init__(self, *, above_zero: bool = False) -> None:
-        self._above_zero = above_zero
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return seconds."""
-        seconds = _parsed(self, parse_duration, value, param, ctx)
-        if self._above_zero and seconds == 0:
-            self.fail(f"expected a duration above 0, found {shown(str(value))}", param, ctx)
-        if seconds > _LONGEST_SECONDS:
-            self.fail(f"expected at most 100 years, found {shown(str(value))}", param, ctx)
-        return seconds
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return what the function makes of the text; what it refuses is a usage error."""
+        try:
+            return self._read(str(value))
+        except InputError as error:
+            self.fail(str(error), param, ctx)
 
 
-class RateType(_FloatType):
-    """A rate such as ``1.7/s`` or ``20/min``, in events per second."""
-
-    name = "rate"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return events per second."""
-        rate = _parsed(self, parse_rate, value, param, ctx)
-        if rate != 0 and not _SLOWEST_RATE <= rate <= _FASTEST_RATE:
-            self.fail(
-                f"expected 0, or a rate between 1e-9/s and 1e9/s, found {shown(str(value))}",
-                param,
-                ctx,
-            )
-        return rate
+def _duration(text: str) -> float:
+    seconds = parse_duration(text)
+    if seconds > _LONGEST_SECONDS:
+        raise InputError(f"expected at most 100 years, found {shown(text)}")
+    return seconds
 
 
-class TimeType(_IntType):
-    """A moment such as ``2026-12-01T03:45:22Z``, in microseconds UTC."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return microseconds since 1970-01-01 UTC."""
-        micros = _parsed(self, parse_time, value, param, ctx)
-        if iso(micros) is None:
-            self.fail(f"expected a time of this era, found {shown(str(value))}", param, ctx)
-        return micros
+def _positive_duration(text: str) -> float:
+    seconds = _duration(text)
+    if seconds == 0:
+        raise InputError(f"expected a duration above 0, found {shown(text)}")
+    return seconds
 
 
-class WholeNumberType(_IntType):
-    """A whole number within bounds, written in plain digits."""
+def _rate(text: str) -> float:
+    rate = parse_rate(text)
+    if rate != 0 and not _SLOWEST_RATE <= rate <= _FASTEST_RATE:
+        raise InputError(f"expected 0, or a rate between 1e-9/s and 1e9/s, found {shown(text)}")
+    return rate
 
-    name = "number"
 
-    def __init__(self, *, low: int, high: int = _MOST_JOBS) -> None:
-        self._low, self._high = low, high
+def _share(text: str) -> float:
+    if not _DECIMAL.fullmatch(text) or float(text) > 1:
+        raise InputError(f"expected a share from 0 to 1, like 0.2, found {shown(text)}")
+    return float(text)
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Return the number."""
-        text = str(value)
-        if not _WHOLE.fullmatch(text) or not self._low <= int(text) <= self._high:
-            self.fail(
-                f"expected a whole number from {self._low} to {self._high}, found {shown(text)}",
-                param,
-                ctx,
-            )
+
+def _field_path(text: str) -> str:
+    if not _FIELD_PATH.fullmatch(text):
+        raise InputError(f"expected a field like args.tenant, found {shown(text)}")
+    return text
+
+
+def _output(text: str) -> Path:
+    """Return a place to write to; what names a SOURCE is most likely in the wrong place."""
+    from pathlib import Path
+
+    if _SOURCE.match(text):
+        raise InputError(
+            f"expected a place to write to, found {shown(text, 200)}, which names a SOURCE: give "
+            "that as the argument; a file of this name is written with ./ before it"
+        )
+    return Path(text)
+
+
+def _output_file(text: str) -> Path:
+    path, named = _output(text), shown(text, 200)
+    if path.is_dir():
+        raise InputError(f"expected a file to write, found the folder {named}")
+    if not path.parent.is_dir():
+        raise InputError(f"expected a file in a folder that exists, found {named}")
+    return path
+
+
+def whole_number(low: int = 1, high: int = _MOST) -> Kind:
+    """Return the kind of whole numbers within bounds, written in plain digits."""
+
+    def read(text: str) -> int:
+        if not _WHOLE.fullmatch(text) or not low <= int(text) <= high:
+            raise InputError(f"expected a whole number from {low} to {high}, found {shown(text)}")
         return int(text)
 
-
-class PositiveInt(WholeNumberType):
-    """A whole number of at least 1."""
-
-    def __init__(self, *, high: int = _MOST_JOBS) -> None:
-        super().__init__(low=1, high=high)
+    return Kind("number", read)
 
 
-class NonNegativeInt(WholeNumberType):
-    """A whole number of at least 0."""
-
-    def __init__(self, *, high: int = _MOST_JOBS) -> None:
-        super().__init__(low=0, high=high)
-
-
-class ShareType(_FloatType):
-    """A share of a whole, from 0 to 1."""
-
-    name = "share"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> float:
-        """Return the share."""
-        text = str(value)
-        if not _DECIMAL.fullmatch(text) or float(text) > 1:
-            self.fail(f"expected a share from 0 to 1, like 0.2, found {shown(text)}", param, ctx)
-        return float(text)
+DURATION = Kind("duration", _duration)  # in seconds
+POSITIVE_DURATION = Kind("duration", _positive_duration)
+RATE = Kind("rate", _rate)  # in events per second
+TIME = Kind("time", parse_time)  # in microseconds UTC
+SHARE = Kind("share", _share)
+FIELD_PATH = Kind("field", _field_path)
+OUTPUT = Kind("path", _output)
+OUTPUT_FILE = Kind("file", _output_file)
 
 
-class FieldPathType(_TextType):
-    """The dotted place of one field in a job's payload, such as ``args.tenant``."""
-
-    name = "field"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Return the path as it was given."""
-        text = str(value)
-        if not _FIELD_PATH.fullmatch(text):
-            self.fail(f"expected a field like args.tenant, found {shown(text)}", param, ctx)
-        return text
-
-
-class OutputFileType(_PathType):
-    """A file to write: no folder, and in a folder that exists."""
-
-    name = "file"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return its path."""
-        from pathlib import Path
-
-        path, named = Path(value), shown(str(value), 200)
-        if path.is_dir():
-            self.fail(f"expected a file to write, found the folder {named}", param, ctx)
-        if not path.parent.is_dir():
-            self.fail(f"expected a file in a folder that exists, found {named}", param, ctx)
-        return path
+def option(
+    name: str,
+    kind: click.ParamType,
+    text: str,
+    *,
+    to: str | None = None,
+    **more: Any,  # type: ignore[type-arg]
+) -> Callable[[Any], Any]:
+    """Return a click option of a kind, with its help; a default is shown there."""
+    names = (name,) if to is None else (name, to)
+    return click.option(*names, type=kind, help=text, show_default="default" in more, **more)
 
 
-DURATION = DurationType()
-POSITIVE_DURATION = DurationType(above_zero=True)
-RATE = RateType()
-TIME = TimeType()
-SHARE = ShareType()
-FIELD_PATH = FieldPathType()
-OUTPUT_FILE = OutputFileType()
-
-source_argument = click.argument("source", metavar="SOURCE")
 json_option = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document on stdout."
-)
-now_option = click.option(
-    "--now",
-    type=TIME,
-    help="The end of the window [default: a snapshot's captured_at, a database's own clock].",
-)
-since_option = click.option(
-    "--since",
-    type=POSITIVE_DURATION,
-    default="24h",
-    show_default=True,
-    help="Length of the window.",
-)
-until_option = click.option("--until", type=TIME, help="The window's end, where it is not now.")
-system_option = click.option(
-    "--system", metavar="NAME", help="The queue system, instead of detecting it."
-)
-tenant_path_option = click.option(
-    "--tenant-path", type=FIELD_PATH, help="Where a job's payload holds the tenant (args.tenant)."
-)
-key_path_option = click.option(
-    "--key-path", type=FIELD_PATH, help="Where a job's payload holds the business key (args.key)."
-)
-lease_option = click.option(
-    "--lease", type=POSITIVE_DURATION, help="Silence after which a worker's jobs count as expired."
-)
-keep_option = click.option(
-    "--keep", type=OUTPUT_FILE, help="Keep the snapshot that a live SOURCE is captured into."
 )
 
 
@@ -231,11 +156,7 @@ class Group(click.Group):
         """Find the command; an unknown one is an error that names the nearest."""
         known = self.list_commands(ctx)
         if args[0] not in known:
-            from difflib import get_close_matches
-
-            near = get_close_matches(args[0], known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"expected one of {', '.join(known)}"
-            raise click.UsageError(f"no command {shown(args[0])}: {hint}", ctx)
+            raise click.UsageError(f"no command {shown(args[0])}: {nearest(args[0], known)}", ctx)
         return super().resolve_command(ctx, args)
 
 
@@ -281,19 +202,6 @@ def one_line(message: str) -> str:
     for secret, mask in _SECRETS:
         line = secret.sub(mask, line)
     return line
-
-
-def _parsed(
-    kind: click.ParamType[Any],
-    parse: Callable[[str], T],
-    value: Any,
-    param: click.Parameter | None,
-    ctx: click.Context | None,
-) -> T:
-    try:
-        return parse(str(value))
-    except InputError as error:
-        kind.fail(str(error), param, ctx)
 
 
 def _encoding() -> str:

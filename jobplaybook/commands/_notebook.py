@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +11,7 @@ from jobplaybook.errors import InputError
 from jobplaybook.units import duration_text, iso, plain, shown
 
 if TYPE_CHECKING:
-    from jobplaybook.notebooks import RunResult
+    from jobplaybook.notebooks.result import RunResult
 
 NOT_COMPLETED = 5
 
@@ -28,6 +26,7 @@ parameter_option = click.option(
 )
 cell_timeout_option = click.option(
     "--cell-timeout",
+    "cell_seconds",
     type=POSITIVE_DURATION,
     default="10m",
     show_default=True,
@@ -40,20 +39,18 @@ def exit_code(*runs: RunResult) -> int:
     return 0 if all(ran.status == "completed" for ran in runs) else NOT_COMPLETED
 
 
-def parameters_of(ctx: click.Context, given: dict[str, Any]) -> dict[str, str]:
+def parameters_of(parameters: tuple[tuple[str, str], ...], **window: Any) -> dict[str, str]:
     """Return the notebook's parameters: those of -p, and --now, --since and --until if given."""
-    found = dict(given["parameters"])
-    if len(found) < len(given["parameters"]):
+    found = dict(parameters)
+    if len(found) < len(parameters):
         raise InputError("a parameter is given twice: leave one -p out")
-    seconds = given["since"]
-    whole = int(seconds) if seconds == int(seconds) else seconds
-    texts = {"now": iso(given["now"]), "since": f"{whole}s", "until": iso(given.get("until"))}
-    for name, text in texts.items():
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.DEFAULT or text is None:
+    given = click.get_current_context().get_parameter_source
+    for name, value in window.items():
+        if value is None or given(name) is click.core.ParameterSource.DEFAULT:
             continue
         if name in found:
             raise InputError(f"{shown(name)} is given twice, as --{name} and by -p: leave one out")
-        found[name] = text
+        found[name] = f"{value:.15g}s" if name == "since" else str(iso(value))
     return found
 
 
@@ -72,34 +69,6 @@ def lines(ran: RunResult) -> list[str]:
     return said + [f"{name:<9} {path}" for name, path in written if path is not None]
 
 
-def line(ran: RunResult) -> str:
-    """Return one line for people about one of several runs."""
-    how = f"{ran.status} in {duration_text(ran.seconds)}"
-    if ran.status != "completed":
-        how += f": {plain(ran.message)}; do not act on it"
-    return f"{ran.output.stem:<20} {how}"
-
-
 def _finding(finding: dict[str, Any]) -> str:
     word = "OK" if finding["code"] == "healthy" else finding["severity"].upper()
     return f"{word:<9} {finding['code']}: {plain(finding['sentence'])}"
-
-
-@contextmanager
-def runs_bar() -> Iterator[Callable[[str, int, int], None]]:
-    """Show notebooks as they end, on stderr, where a person is watching."""
-    import sys
-
-    if not sys.stderr.isatty():
-        yield lambda name, ended, total: None
-        return
-    from tqdm import tqdm
-
-    with tqdm(unit=" notebooks", leave=False, desc="running", file=sys.stderr) as bar:
-
-        def tell(name: str, ended: int, total: int) -> None:
-            bar.total = total
-            bar.update()
-            bar.set_description(f"ended {name}")
-
-        yield tell

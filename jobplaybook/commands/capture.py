@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
 
-from jobplaybook.commands._common import OUTPUT_FILE, emit, json_option, source_argument, warn
-from jobplaybook.commands._live import capture_options, live_options, progress_bar
+from jobplaybook.commands._common import OUTPUT_FILE
+from jobplaybook.commands._source import Said, source_argument, source_command
 
 
-@click.command(name="capture")
+@source_command("capture", keeps=False)
 @source_argument
 @click.option("-o", "--out", type=OUTPUT_FILE, required=True, help="The snapshot to write.")
-@live_options
 @click.option("--keep-text", is_flag=True, help="Keep tenants and keys readable, not hashed.")
-@json_option
-def command(source: str, as_json: bool, **given: Any) -> None:
+def command(source: str, *, out: Path, how: Any, keep_text: bool, **window: Any) -> Said:
     """A live database into a snapshot, gently.
 
     Short read-only transactions, within a budget; payloads and error texts stay out.
@@ -26,31 +26,26 @@ def command(source: str, as_json: bool, **given: Any) -> None:
     """  # noqa: D301
     from jobplaybook.api import capture
 
-    options = capture_options(given)
-    with progress_bar() as progress:
-        report = capture(
-            source,
-            given["out"],
-            options=options,
-            key_file=given["key_file"],
-            keep_text=given["keep_text"],
-            progress=progress,
-        )
-    for warning in report.warnings:
-        warn(warning)
-    emit(report.to_json(), as_json, _lines(report))
+    report = capture(
+        source,
+        out,
+        options=how.capture,
+        key_file=how.key_file,
+        keep_text=keep_text,
+        progress=how.progress,
+    )
+    return Said(report.to_json(), _lines(report), report.warnings)
 
 
-def _lines(report: Any) -> list[str]:
+def _lines(report: Any) -> Iterator[str]:
     from shlex import quote
 
     from jobplaybook.units import count_text, iso, plain
 
     by_status = ", ".join(f"{plain(k)} {n:,}" for k, n in sorted(report.rows_by_status.items()))
-    lines = [
-        f"{count_text(report.rows['jobs'], 'job')} of {report.system} {report.system_version} "
-        f"in {report.file}",
-        f"as of {iso(report.captured_from)} .. {iso(report.captured_to)}; {by_status or 'no jobs'}",
-    ]
-    lines += [f"not read: {name}: {why}" for name, why in report.not_read.items()]
-    return [*lines, f"next: jobplaybook triage {quote(report.file)}"]
+    jobs = count_text(report.rows["jobs"], "job")
+    yield f"{jobs} of {report.system} {report.system_version} in {report.file}"
+    looked = f"{iso(report.captured_from)} .. {iso(report.captured_to)}"
+    yield f"as of {looked}; {by_status or 'no jobs'}"
+    yield from (f"not read: {name}: {why}" for name, why in report.not_read.items())
+    yield f"next: jobplaybook triage {quote(report.file)}"

@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 
 from jobplaybook.commands._common import emit, json_option
+from jobplaybook.commands._notebook import exit_code
 from jobplaybook.errors import InputError
 
 _FOLDER = Path("jobplaybook-demo")
-_NOT_COMPLETED = 5
 
 
 @click.command(name="demo")
@@ -26,18 +26,6 @@ def command(as_json: bool) -> int:
     from jobplaybook.api import run_notebook, triage
 
     answer = triage("sample")
-    _make_folder()
-    output, html = _FOLDER / "00-start-here.ipynb", _FOLDER / "report.html"
-    ran = run_notebook("00-start-here", "sample", output=output, html=html)
-    document = {"verdict": answer.to_json()["verdict"], "report": str(html), **ran.to_json()}
-    said = [*str(answer).split("\n"), "", f"notebook  {output}", f"report    {html}"]
-    if ran.status != "completed":
-        said.append(f"the notebook did not complete: {ran.status}: {ran.message}")
-    emit(document, as_json, said)
-    return 0 if ran.status == "completed" else _NOT_COMPLETED
-
-
-def _make_folder() -> None:
     try:
         _FOLDER.mkdir(exist_ok=True)
     except OSError as error:
@@ -45,3 +33,11 @@ def _make_folder() -> None:
             f"expected to make the folder {_FOLDER} here, the file system refused: "
             f"{error.strerror}; run it in another folder"
         ) from None
+    output, html = _FOLDER / "00-start-here.ipynb", _FOLDER / "report.html"
+    ran = run_notebook("00-start-here", "sample", output=output, html=html)
+    document = {"verdict": answer.to_json()["verdict"], "report": str(html), **ran.to_json()}
+    said = [*str(answer).split("\n"), "", f"notebook  {output}", f"report    {html}"]
+    if ran.status != "completed":
+        said.append(f"the notebook did not complete: {ran.status}: {ran.message}")
+    emit(document, as_json, said)
+    return exit_code(ran)

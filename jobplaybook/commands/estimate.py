@@ -12,10 +12,10 @@ from jobplaybook.commands._common import (
     RATE,
     SHARE,
     Group,
-    NonNegativeInt,
-    PositiveInt,
     emit,
     json_option,
+    option,
+    whole_number,
 )
 
 _MOST_SEED = 2**32 - 1
@@ -75,18 +75,13 @@ def command() -> None:
     type=RATE,
     help="New jobs: 1.7/s, 20/min, 50k/h or 0; retries are no arrivals.",
 )
-@click.option(
-    "--completion",
-    "completion_rate",
-    type=RATE,
-    help="Jobs that leave the queue while it has a backlog.",
-)
-@click.option(
+@option("--completion", RATE, "Jobs that leave it while it has a backlog.", to="completion_rate")
+@option(
     "--workers",
-    "servers",
-    type=PositiveInt(high=1_000_000),
+    whole_number(1, 1_000_000),
+    "Concurrent workers, instead of --completion; needs --service.",
+    to="servers",
     metavar="N",
-    help="Concurrent workers, instead of --completion; needs --service.",
 )
 @click.option(
     "--service", "service_seconds", type=POSITIVE_DURATION, help="Mean time of an attempt: 5s."
@@ -99,11 +94,11 @@ def command() -> None:
 @click.option("--failure-rate", type=SHARE, help="Share of attempts that fail [default: 0].")
 @click.option(
     "--failed-service",
-    "failed_service_seconds",
-    type=POSITIVE_DURATION,
-    help="Mean time of an attempt that fails [default: as --service].",
+    POSITIVE_DURATION,
+    "Mean time of an attempt that fails [default: as --service].",
+    to="failed_service_seconds",
 )
-@click.option(
+@option(
     "--max-attempts",
     type=PositiveInt(high=10_000),
     metavar="N",

@@ -6,23 +6,17 @@ from typing import Any
 
 import click
 
-from jobplaybook.commands._common import emit, json_option, keep_option, source_argument
-from jobplaybook.commands._live import capture_options, live_options, progress_bar
-
-_BY = ("key", "tenant", "provider_id", "delivery", "job")
+from jobplaybook.commands._source import Said, source_argument, source_command
 
 
-@click.command(name="find")
+@source_command("find")
 @source_argument
 @click.option("--key", help="A business (idempotency) key.")
 @click.option("--tenant", help="A tenant.")
 @click.option("--provider-id", help="The id an upstream gave.")
 @click.option("--delivery", help="The id of a webhook delivery.")
 @click.option("--job", help="A job id.")
-@live_options
-@keep_option
-@json_option
-def command(source: str, as_json: bool, **given: Any) -> None:
+def command(source: str, *, now: int | None, how: Any, since: float, **given: str | None) -> Said:
     """Which jobs a ticket is about.
 
     Keys and tenants are hashed here where the snapshot holds hashes.
@@ -32,25 +26,15 @@ def command(source: str, as_json: bool, **given: Any) -> None:
     """  # noqa: D301
     from jobplaybook.api import find
 
-    asked = [(by, given[by]) for by in _BY if given[by] is not None]
+    asked = [(by, value) for by, value in given.items() if value is not None]
     if len(asked) != 1:
         raise click.UsageError(
             "expected one of --key, --tenant, --provider-id, --delivery and --job, "
             f"found {len(asked)} of them"
         )
-    options = capture_options(given)
-    with progress_bar() as progress:
-        answer = find(
-            source,
-            by=asked[0][0],
-            value=asked[0][1],
-            now=given["now"],
-            options=options,
-            keep=given["keep"],
-            key_file=given["key_file"],
-            progress=progress,
-        )
-    emit(answer.to_json(), as_json, _lines(answer))
+    ((by, value),) = asked
+    answer = find(source, by=by, value=value, now=now, how=how)
+    return Said(answer.to_json(), _lines(answer))
 
 
 def _lines(answer: Any) -> list[str]:
@@ -67,6 +51,4 @@ def _lines(answer: Any) -> list[str]:
             f"{duration_text(job.age_seconds)}"
         )
     more = answer.total - len(answer.jobs)
-    if more:
-        lines.append(f"and {count_text(more, 'older job')}")
-    return [*lines, *notes]
+    return [*lines, *([f"and {count_text(more, 'older job')}"] if more else []), *notes]

@@ -7,15 +7,7 @@ from typing import Any
 
 import click
 
-from jobplaybook.commands._common import (
-    emit,
-    json_option,
-    keep_option,
-    source_argument,
-    until_option,
-    warn,
-)
-from jobplaybook.commands._live import capture_options, live_options, progress_bar
+from jobplaybook.commands._common import OUTPUT
 from jobplaybook.commands._notebook import (
     cell_timeout_option,
     exit_code,
@@ -23,25 +15,25 @@ from jobplaybook.commands._notebook import (
     parameter_option,
     parameters_of,
 )
+from jobplaybook.commands._source import Said, source_argument, source_command, until_option
 
 
-@click.command(name="postmortem")
+@source_command("postmortem")
 @source_argument
 @click.option(
     "-o",
     "--out",
-    type=click.Path(path_type=Path),
+    type=OUTPUT,
     required=True,
     help="The folder to write to; other files in it stay as they are.",
 )
 @parameter_option
 @cell_timeout_option
-@live_options
 @until_option
-@keep_option
-@json_option
-@click.pass_context
-def command(ctx: click.Context, /, source: str, as_json: bool, **given: Any) -> int:
+def command(
+    source: str, *, out: Path, parameters: Any, now: int | None, since: float, until: int | None,
+    **more: Any,
+) -> Said:  # fmt: skip
     """One document at the end: what happened, whom it hit, what is left to do.
 
     Writes postmortem.ipynb, report.html and result.json, all or none. A live SOURCE is captured
@@ -53,21 +45,7 @@ def command(ctx: click.Context, /, source: str, as_json: bool, **given: Any) -> 
     """  # noqa: D301
     from jobplaybook.api import postmortem
 
-    parameters = parameters_of(ctx, given)
-    options = capture_options(given)
-    with progress_bar() as progress:
-        ran = postmortem(
-            source,
-            folder=given["out"],
-            parameters=parameters,
-            cell_seconds=given["cell_timeout"],
-            options=options,
-            keep=given["keep"],
-            key_file=given["key_file"],
-            progress=progress,
-        )
-    for warning in ran.warnings:
-        warn(warning)
-    document = {"dir": str(given["out"]), "verdict": ran.verdict, **ran.to_json()}
-    emit(document, as_json, lines(ran))
-    return exit_code(ran)
+    asked = parameters_of(parameters, now=now, since=since, until=until)
+    ran = postmortem(source, folder=out, parameters=asked, **more)
+    document = {"dir": str(out), "verdict": ran.verdict, **ran.to_json()}
+    return Said(document, lines(ran), ran.warnings, exit_code(ran))

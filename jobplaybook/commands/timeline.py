@@ -6,41 +6,32 @@ from typing import Any
 
 import click
 
-from jobplaybook.commands._common import TIME, emit, json_option, keep_option, source_argument
-from jobplaybook.commands._live import capture_options, live_options, progress_bar
+from jobplaybook.commands._common import Kind
+from jobplaybook.commands._source import Said, source_argument, source_command
+from jobplaybook.errors import InputError
+from jobplaybook.units import parse_time, shown
 
 
-class _OutsideEvent(click.ParamType):  # type: ignore[type-arg]
-    """``TIME=TEXT``: something that happened outside the queue."""
-
-    name = "TIME=TEXT"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, str]:
-        """Return the time in microseconds UTC and the text."""
-        if isinstance(value, tuple):
-            return value
-        time, equals, text = str(value).partition("=")
-        if not equals or not text.strip():
-            self.fail("expected TIME=TEXT, like 2026-12-01T03:40:00Z=deploy 412", param, ctx)
-        return TIME.convert(time, param, ctx), text.strip()
+def _outside_event(text: str) -> tuple[int, str]:
+    time, _, words = text.partition("=")
+    if not words.strip():
+        raise InputError(
+            f"expected TIME=TEXT, like 2026-12-01T03:40:00Z=deploy 412, found {shown(text)}"
+        )
+    return parse_time(time), words.strip()
 
 
-@click.command(name="timeline")
+@source_command("timeline")
 @source_argument
 @click.argument("job_id", metavar="JOB_ID")
 @click.option(
     "--event",
     "events",
-    type=_OutsideEvent(),
+    type=Kind("TIME=TEXT", _outside_event),
     multiple=True,
     help="A deploy, a flag, an outage: told in its place.",
 )
-@live_options
-@keep_option
-@json_option
-def command(source: str, job_id: str, as_json: bool, **given: Any) -> None:
+def command(source: str, job_id: str, *, since: float, **asked: Any) -> Said:
     """One job across the layers, in events and plain words.
 
     \b
@@ -48,16 +39,5 @@ def command(source: str, job_id: str, as_json: bool, **given: Any) -> None:
     """  # noqa: D301
     from jobplaybook.api import timeline
 
-    options = capture_options(given)
-    with progress_bar() as progress:
-        answer = timeline(
-            source,
-            job_id,
-            now=given["now"],
-            events=given["events"],
-            options=options,
-            keep=given["keep"],
-            key_file=given["key_file"],
-            progress=progress,
-        )
-    emit(answer.to_json(), as_json, str(answer).split("\n"))
+    answer = timeline(source, job_id, **asked)
+    return Said(answer.to_json(), str(answer).split("\n"))

@@ -6,28 +6,18 @@ from typing import Any
 
 import click
 
-from jobplaybook.commands._common import (
-    emit,
-    json_option,
-    keep_option,
-    source_argument,
-    until_option,
-)
-from jobplaybook.commands._live import capture_options, live_options, progress_bar
+from jobplaybook.commands._source import Said, source_argument, source_command, until_option
 
 
-@click.command(name="triage")
+@source_command("triage")
 @source_argument
-@live_options
 @until_option
-@keep_option
 @click.option(
     "--fail-on",
     type=click.Choice(["page", "ticket"]),
-    help="Exit 1 if a finding is at least this severe.",
+    help="Exit 1 if a finding is at least this severe, or the verdict is unknown.",
 )
-@json_option
-def command(source: str, as_json: bool, **given: Any) -> int:
+def command(source: str, *, fail_on: str | None, since: float, **asked: Any) -> Said:
     """The verdict on one screen: which layer, since when, whom it hits, what next.
 
     A live SOURCE is captured first, within its budget.
@@ -37,27 +27,12 @@ def command(source: str, as_json: bool, **given: Any) -> int:
     Example: jobplaybook triage sample
     """  # noqa: D301
     from jobplaybook.api import triage
-
-    options = capture_options(given)
-    with progress_bar() as progress:
-        answer = triage(
-            source,
-            now=given["now"],
-            since_seconds=given["since"],
-            until=given["until"],
-            options=options,
-            keep=given["keep"],
-            key_file=given["key_file"],
-            progress=progress,
-        )
-    emit(answer.to_json(), as_json, str(answer).split("\n"))
-    return _exit_code(answer, given["fail_on"])
-
-
-def _exit_code(answer: Any, fail_on: str | None) -> int:
-    if fail_on is None:
-        return 0
     from jobplaybook.model import Severity
 
-    least = Severity[fail_on.upper()]
-    return int(any(finding.severity >= least for finding in answer.findings))
+    answer = triage(source, since_seconds=since, **asked)
+    is_met = fail_on is not None and (
+        # who asks a script whether all is well must not take "cannot tell" for yes
+        answer.verdict.code == "unknown"
+        or any(finding.severity >= Severity[fail_on.upper()] for finding in answer.findings)
+    )
+    return Said(answer.to_json(), str(answer).split("\n"), code=int(is_met))

@@ -6,20 +6,33 @@ import json
 import logging
 import math
 import sys
+import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from jobplaybook.notebooks.result import Status
+from jobplaybook.clock import SystemClock
 from jobplaybook.units import duration_text
 
+Status = Literal["completed", "failed", "timed-out", "killed", "exited"]
 Ending = tuple[Status, str]
+"""How a run ended, and why it did not complete."""
 _START_SECONDS = 60
-NO_KERNEL: Ending = ("killed", "the kernel did not start: try `python -m ipykernel --version`")
+_NO_KERNEL: Ending = ("killed", "the kernel did not start: try `python -m ipykernel --version`")
 _MARKER = "papermill-error-cell-tag"
 """papermill puts cells with this tag around an error; they come off, and a banner says more."""
 
 logging.getLogger("papermill").addHandler(logging.NullHandler())  # how a run ended is said here
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ran:
+    """What came of a notebook's cells: the notebook as far as it came, and how it ended."""
+
+    notebook: Mapping[str, Any]
+    ending: Ending
+    seconds: float
 
 
 class _Quit(Exception):
@@ -30,10 +43,9 @@ def run_cells(
     notebook: Mapping[str, Any],
     *,
     injected: Mapping[str, Any],
-    folder: Path,
     cell_seconds: float,
     hidden: Iterable[str] = (),
-) -> tuple[Any, Ending]:
+) -> Ran:
     """Run a notebook's cells from top to bottom.
 
     Parameters
@@ -42,20 +54,31 @@ def run_cells(
         The notebook, as JSON.
     injected : Mapping
         Values that differ from the notebook's own; papermill puts them in a cell of their own.
-    folder : Path
-        A folder for the draft, the kernel's connection file and its history.
     cell_seconds : float
         A cell that runs longer ends the run.
     hidden : iterable of str
         Environment variables that the kernel must not see.
-
-    Returns
-    -------
-    notebook : NotebookNode
-        As far as it came.
-    ending : tuple of str
-        The status, and why it did not complete.
     """
+    clock = SystemClock()
+    begun = clock.monotonic()
+    # Ports of kernels that start at the same moment may collide: one more try costs little.
+    for _ in range(2):
+        # holds the draft, the kernel's connection file and its history
+        with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
+            ran, ending = _run_once(notebook, injected, Path(folder), cell_seconds, hidden)
+        if ending != _NO_KERNEL:
+            break
+    plain = json.loads(json.dumps(ran))
+    return Ran(notebook=plain, ending=ending, seconds=clock.monotonic() - begun)
+
+
+def _run_once(
+    notebook: Mapping[str, Any],
+    injected: Mapping[str, Any],
+    folder: Path,
+    cell_seconds: float,
+    hidden: Iterable[str],
+) -> tuple[Any, Ending]:
     from nbclient.exceptions import CellTimeoutError, DeadKernelError
     from papermill import execute_notebook
     from papermill.exceptions import PapermillExecutionError
@@ -71,7 +94,9 @@ def run_cells(
             parameters=dict(injected),
             kernel_name="python3",
             language="python",
-            progress_bar=_progress(),
+            # on stderr, where a person is watching
+            progress_bar=sys.stderr.isatty()
+            and {"desc": "running", "leave": False, "file": sys.stderr},
             start_timeout=_START_SECONDS,
             execution_timeout=max(math.ceil(cell_seconds), 1),
             kernel_manager_class=_own_kernel(folder, hidden, managers),
@@ -85,7 +110,7 @@ def run_cells(
     except RuntimeError as error:
         if begun or "kernel" not in str(error).lower():
             raise
-        return _notebook(draft.read_text(encoding="utf-8")), NO_KERNEL
+        return _notebook(draft.read_text(encoding="utf-8")), _NO_KERNEL
     ran = _notebook(draft.read_text(encoding="utf-8"))
     ran.cells = [cell for cell in ran.cells if _MARKER not in cell.metadata.get("tags", ())]
     last = begun[-1] if begun else 0
@@ -98,11 +123,6 @@ def _notebook(text: str) -> Any:
 
     reads: Any = nbformat.reads  # carries no types
     return reads(text, as_version=4)
-
-
-def _progress() -> bool | dict[str, Any]:
-    """Show cells as they run, on stderr, where a person is watching."""
-    return {"desc": "running", "leave": False, "file": sys.stderr} if sys.stderr.isatty() else False
 
 
 def _stop_at_quit(*, execute_reply: Mapping[str, Any], **_: Any) -> None:

@@ -7,17 +7,16 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from jobplaybook.bundled import bundled_path
 from jobplaybook.errors import InputError
 from jobplaybook.snapshot.options import CaptureOptions
-from jobplaybook.units import MICROS, parse_duration, parse_time, shown
+from jobplaybook.units import MICROS, nearest, parse_duration, parse_time, shown
 
 _PARAMETERS = "parameters"
 INJECTED, BANNER = "injected-parameters", "run-status"
@@ -37,30 +36,19 @@ class Plan:
     output: Path
     result: Path
     html: Path | None
+    replaces_source: bool
 
-    def to_json(self) -> dict[str, Any]:
-        """Return what another process makes the same plan of."""
-        places = {"output": str(self.output), "result": str(self.result)}
-        html = None if self.html is None else str(self.html)
-        return {name: getattr(self, name) for name in self.__slots__} | places | {"html": html}
-
-    @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Plan:
-        """Return the plan that `to_json` gave."""
-        places = {name: Path(given[name]) for name in ("output", "result")}
-        html = None if given["html"] is None else Path(given["html"])
-        return cls(**{**given, **places, "html": html})
+    def output_of(self, status: str) -> Path:
+        """Return where a run's notebook goes: only a completed one replaces its own source."""
+        if status == "completed" or not self.replaces_source:
+            return self.output
+        return self.output.with_suffix(f".{status}.ipynb")
 
     def window(self, options: CaptureOptions, *, now: int) -> CaptureOptions:
         """Return a capture's options for what the notebook is asked to look at.
 
-        Parameters
-        ----------
-        options : CaptureOptions
-            As they were given.
-        now : int
-            The present, microseconds UTC: a window that ends before it needs a longer capture,
-            and the time before that window is compared with it.
+        ``now`` is the present, microseconds UTC: a window that ends before it needs a longer
+        capture, and the time before that window is compared with it.
         """
         since, end, until = (self.values.get(name) for name in ("since", "now", "until"))
         if isinstance(since, str):
@@ -84,15 +72,7 @@ def plan_run(
 ) -> Plan:
     """Check everything that can be checked before a run.
 
-    Parameters
-    ----------
-    name : str or Path
-        The notebook: a bundled one by its name or number, or a file.
-    parameters : Mapping
-        Values of its parameters.
-    output, html, result : str or Path
-        Where the executed notebook, the report and the result go; the result by default beside
-        the notebook, as ``OUT.result.json``.
+    The result goes by default beside the executed notebook, as ``OUT.result.json``.
 
     Raises
     ------
@@ -112,6 +92,7 @@ def plan_run(
         output=Path(output),
         result=Path(output).with_suffix(".result.json") if result is None else Path(result),
         html=None if html is None else Path(html),
+        replaces_source=Path(output).exists() and path.samefile(output),
     )
     _check_writable(plan.result, ".json")
     if plan.html is not None:
@@ -122,31 +103,18 @@ def plan_run(
 def plan_all(
     folder: Path, *, parameters: Mapping[str, Any], names: Sequence[str | Path] | None = None
 ) -> list[Plan]:
-    """Check everything that can be checked before a run of several notebooks.
+    """Check everything that can be checked before a run of several notebooks, by default all.
 
-    Parameters
-    ----------
-    folder : Path
-        Where all that they leave goes, each under its own name.
-    parameters : Mapping
-        Each notebook gets those that it has.
-    names : sequence of str or Path, optional
-        The notebooks; by default all that are bundled.
-
-    Raises
-    ------
-    InputError
-        As `plan_run`; a parameter is unknown if no notebook has it.
+    Each gets those of the parameters that it has; one that none of them has is unknown.
     """
-    bundled = sorted(bundled_path("notebooks").glob("*.ipynb"))
-    paths = bundled if names is None else [notebook_path(name) for name in names]
+    paths = _bundled() if names is None else [notebook_path(name) for name in names]
     known = {path: _defaults(_read(path), path) for path in paths}
     for path in paths:
         if [other.stem for other in paths].count(path.stem) > 1:
             raise InputError(f"two notebooks are called {shown(path.stem)}: run them apart")
     if strange := parameters.keys() - {name for defaults in known.values() for name in defaults}:
         name, others = min(strange), sorted({n for d in known.values() for n in d} - {"source"})
-        raise InputError(f"no notebook has a parameter {shown(name)}: {_nearest(name, others)}")
+        raise InputError(f"no notebook has a parameter {shown(name)}: {nearest(name, others)}")
     return [
         plan_run(
             path,
@@ -171,17 +139,14 @@ def notebook_path(name: str | Path) -> Path:
         if not path.is_file():
             raise InputError(f"expected a notebook, found no file {shown(str(name), 200)}")
         return path
-    bundled = {path.stem: path for path in sorted(bundled_path("notebooks").glob("*.ipynb"))}
-    for stem, path in bundled.items():
-        if name in (stem, stem.partition("-")[0]):
+    for path in _bundled():
+        if name in (path.stem, path.stem.partition("-")[0]):
             return path
-    raise InputError(f"no notebook {shown(name)}: {_nearest(name, bundled)}")
+    raise InputError(f"no notebook {shown(name)}: {nearest(name, [p.stem for p in _bundled()])}")
 
 
-def _nearest(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    near = get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"expected one of {', '.join(names) or 'none'}"
+def _bundled() -> list[Path]:
+    return sorted(bundled_path("notebooks").glob("*.ipynb"))
 
 
 def _read(path: Path) -> Mapping[str, Any]:
@@ -236,7 +201,7 @@ def _value(name: str, given: Any, defaults: Mapping[str, Any]) -> Any:
         raise InputError("the parameter source is SOURCE itself: give it there")
     if name not in defaults:
         others = [other for other in defaults if other != "source"]
-        raise InputError(f"no parameter {shown(name)} in this notebook: {_nearest(name, others)}")
+        raise InputError(f"no parameter {shown(name)} in this notebook: {nearest(name, others)}")
     if _URL.search(given if isinstance(given, str) else json.dumps(given, default=str)):
         raise InputError(
             f"the value of {name} is or holds a URL, which a notebook would keep in clear: name a "

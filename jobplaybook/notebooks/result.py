@@ -6,12 +6,11 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
+from jobplaybook.notebooks.kernel import Status
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.verdict import Triage
-
-Status = Literal["completed", "failed", "timed-out", "killed", "exited"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,19 +52,6 @@ class RunResult:
     def findings(self) -> list[dict[str, Any]]:
         """The findings in the notebook's own result; none where the run did not get there."""
         return list((self.document["result"] or {}).get("findings") or [])
-
-    def dump(self) -> dict[str, Any]:
-        """Return everything as JSON, for another process."""
-        html = None if self.html is None else str(self.html)
-        places = {"output": str(self.output), "result": str(self.result), "html": html}
-        return {name: getattr(self, name) for name in self.__slots__} | places
-
-    @classmethod
-    def load(cls, given: Mapping[str, Any]) -> RunResult:
-        """Return the result that `dump` gave."""
-        places = {name: Path(given[name]) for name in ("output", "result")}
-        html = None if given["html"] is None else Path(given["html"])
-        return cls(**{**given, **places, "html": html, "warnings": tuple(given["warnings"])})
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document of ``jobplaybook run``."""

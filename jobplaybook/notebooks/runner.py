@@ -7,19 +7,22 @@ import os
 import re
 import secrets
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jobplaybook.clock import Clock
+from jobplaybook import __version__
 from jobplaybook.errors import InputError
-from jobplaybook.notebooks.kernel import NO_KERNEL, Ending, run_cells
+from jobplaybook.notebooks.crew import run_apart
+from jobplaybook.notebooks.kernel import Ending, Ran, run_cells
 from jobplaybook.notebooks.plan import BANNER, INJECTED, Plan
 from jobplaybook.notebooks.result import RunResult
-from jobplaybook.notebooks.subject import Subject
 from jobplaybook.report import readable, report_html
-from jobplaybook.units import plain, shown
+from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.units import iso, plain, shown
 
 _PACKAGES = ("ipykernel", "matplotlib", "pandas", "papermill", "sqlalchemy")
 _PASSWORDS = (
@@ -28,128 +31,124 @@ _PASSWORDS = (
 )
 _MOST_LETTERS = 100_000
 Clean = Callable[[str], str]
+Tell = Callable[[str, int, int], None]
+"""Is told which notebook has ended, how many have, and of how many."""
 
 
-def execute(
-    plan: Plan,
-    subject: Subject,
-    *,
-    cell_seconds: float,
-    clock: Clock,
-    tool_version: str,
-) -> RunResult:
-    """Run a planned notebook on a snapshot and write what came of it.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """The snapshot that the runs of one command share, as notebooks get it.
 
     Parameters
     ----------
-    plan : Plan
-        From `jobplaybook.notebooks.plan_run`.
-    subject : Subject
-        What the notebook reads.
-    cell_seconds : float
-        A cell that runs longer ends the run.
-    clock : Clock
-        Times the run.
-    tool_version : str
-        Our own version, for the record.
+    snapshot : Snapshot
+        Open while they run.
+    source : str
+        What a notebook gets as its ``source``.
+    hidden : tuple of str
+        Environment variables that no kernel must see: they lead to the live database.
+    is_passing : bool
+        Whether the file is gone after the run: then nothing written may name it.
     """
-    begun = clock.monotonic()
+
+    snapshot: Snapshot
+    source: str
+    hidden: tuple[str, ...] = ()
+    is_passing: bool = False
+
+
+def execute(plan: Plan, subject: Subject, *, cell_seconds: float) -> RunResult:
+    """Run a planned notebook on a snapshot and write what came of it."""
+    return _conclude(plan, subject, run_cells(**_order(plan, subject, cell_seconds)))
+
+
+def execute_all(
+    plans: Sequence[Plan], subject: Subject, *, jobs: int, cell_seconds: float, tell: Tell
+) -> list[RunResult]:
+    """Run planned notebooks on one snapshot, so many at a time; results in the plans' order."""
+    orders = [_order(plan, subject, cell_seconds) for plan in plans]
+    ended: dict[int, RunResult] = {}
+    with closing(run_apart(orders, jobs=jobs)) as runs:
+        for place, ran in runs:
+            ended[place] = _conclude(plans[place], subject, ran)
+            tell(plans[place].name, len(ended), len(plans))
+    return [ended[place] for place in range(len(plans))]
+
+
+def _order(plan: Plan, subject: Subject, cell_seconds: float) -> dict[str, Any]:
     given = {"source": subject.source, **plan.values}
-    # A value that is the default already needs no cell of its own.
-    injected = {name: value for name, value in given.items() if value != plan.defaults[name]}
-    # Ports of kernels that start at the same moment may collide: one more try costs little.
-    for _ in range(2):
-        with tempfile.TemporaryDirectory(prefix="jobplaybook-") as folder:
-            ran, ending = run_cells(
-                plan.notebook,
-                injected=injected,
-                folder=Path(folder),
-                cell_seconds=cell_seconds,
-                hidden=subject.hidden,
-            )
-        if ending != NO_KERNEL:
-            break
-    notebook = json.loads(json.dumps(ran))
-    seconds = clock.monotonic() - begun
-    return conclude(plan, subject, notebook, ending, seconds=seconds, tool_version=tool_version)
+    return {
+        "notebook": plan.notebook,
+        # A value that is the default already needs no cell of its own.
+        "injected": {name: value for name, value in given.items() if value != plan.defaults[name]},
+        "cell_seconds": cell_seconds,
+        "hidden": subject.hidden,
+    }
 
 
-def conclude(
-    plan: Plan,
-    subject: Subject,
-    ran: Mapping[str, Any],
-    ending: Ending,
-    *,
-    seconds: float,
-    tool_version: str,
-) -> RunResult:
+def _conclude(plan: Plan, subject: Subject, ran: Ran) -> RunResult:
     """Clean what came of a run, and write it whole or not at all."""
     # The file of a capture that is not kept is gone by now: what it stands for is written.
-    clean = _cleaner({subject.source: subject.label} if subject.is_passing else {})
-    ending = (ending[0], plain(" ".join(clean(ending[1]).split()))[:400])
-    notebook = _cleaned(ran, ending, clean)
-    document = _document(plan, subject, notebook, ending)
-    document["versions"] = {"jobplaybook": tool_version, **_versions()}
-    _write_all(plan, notebook, document)
+    gone = subject.source if subject.is_passing else subject.snapshot.label
+    clean: Clean = lambda text: _cleaned_text(text.replace(gone, subject.snapshot.label))  # noqa: E731
+    status, message = ran.ending[0], plain(" ".join(clean(ran.ending[1]).split()))[:400]
+    notebook = _cleaned(ran.notebook, (status, message), clean)
+    document = _document(plan, subject.snapshot, notebook, (status, message))
+    output = plan.output_of(status)
+    texts = {output: _as_file(notebook)}
+    texts[plan.result] = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+    if plan.html is not None:
+        texts[plan.html] = report_html(notebook["cells"], document) + "\n"
+    _write_whole(texts)
     return RunResult(
-        status=ending[0],
-        message=ending[1],
-        output=plan.output,
+        status=status,
+        message=message,
+        output=output,
         result=plan.result,
         html=plan.html,
-        seconds=seconds,
+        seconds=ran.seconds,
         document=document,
-        warnings=subject.notes,
+        warnings=subject.snapshot.notes,
     )
 
 
-def _cleaner(instead: Mapping[str, str]) -> Clean:
-    """Return what takes passwords out of a text, and replaces the names of files that are gone."""
+def _cleaned_text(text: str) -> str:
+    """Take passwords out of a text, and cut what nobody will read."""
+    text = text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + "\n... cut here\n"
+    for secret, mask in _PASSWORDS:
+        text = secret.sub(mask, text)
+    return text
 
-    def clean(text: str) -> str:
-        for name, other in instead.items():
-            text = text.replace(name, other)
-        text = text if len(text) <= _MOST_LETTERS else text[:_MOST_LETTERS] + "\n... cut here\n"
-        for secret, mask in _PASSWORDS:
-            text = secret.sub(mask, text)
-        return text
 
-    return clean
+def _everywhere(value: Any, clean: Clean) -> Any:
+    """Return an output with every text in it cleaned; pictures are no text."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_everywhere(item, clean) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: item if key.startswith("image/") else _everywhere(item, clean)
+            for key, item in value.items()
+        }
+    return value
 
 
 def _cleaned(notebook: Mapping[str, Any], ending: Ending, clean: Clean) -> dict[str, Any]:
     """Take out what differs from run to run or names this machine; put the banner on top."""
-    cells = []
+    cells = [] if ending[0] == "completed" else [_banner(ending)]
     for cell in notebook["cells"]:
         metadata = cell["metadata"]
-        metadata.pop("papermill", None)
-        metadata.pop("execution", None)
+        kept = {key: metadata[key] for key in metadata if key not in ("papermill", "execution")}
+        made = {**cell, "metadata": kept}
         if INJECTED in metadata.get("tags", ()):
-            cell["id"] = INJECTED
-            cell["source"] = clean(cell["source"])
-        cell["outputs"] = [_cleaned_output(output, clean) for output in cell.get("outputs", ())]
-        if cell["cell_type"] != "code":
-            del cell["outputs"]
-        cells.append(cell)
-    if ending[0] != "completed":
-        cells.insert(0, _banner(ending))
+            made |= {"id": INJECTED, "source": clean(cell["source"])}
+        if cell["cell_type"] == "code":
+            made["outputs"] = _everywhere(cell["outputs"], clean)
+        cells.append(made)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return {"cells": cells, "metadata": metadata, "nbformat": 4, "nbformat_minor": 5}
-
-
-def _cleaned_output(output: dict[str, Any], clean: Clean) -> dict[str, Any]:
-    """Clean every text of an output; pictures are no text."""
-    if output["output_type"] == "stream":
-        return {**output, "text": clean(output["text"])}
-    if output["output_type"] == "error":
-        lines = clean("\n".join(output["traceback"])).split("\n")
-        return {**output, "evalue": clean(output["evalue"]), "traceback": lines}
-    texts = {
-        kind: clean(value) if isinstance(value, str) and not kind.startswith("image/") else value
-        for kind, value in output["data"].items()
-    }
-    return {**output, "data": texts}
 
 
 def _banner(ending: Ending) -> dict[str, Any]:
@@ -162,9 +161,11 @@ def _banner(ending: Ending) -> dict[str, Any]:
 
 
 def _document(
-    plan: Plan, subject: Subject, notebook: dict[str, Any], ending: Ending
+    plan: Plan, snapshot: Snapshot, notebook: dict[str, Any], ending: Ending
 ) -> dict[str, Any]:
-    label = plain(subject.label)
+    label = plain(snapshot.label)
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    packages = {name: version(name) for name in _PACKAGES}
     return {
         "notebook": plan.name,
         "status": ending[0],
@@ -172,19 +173,13 @@ def _document(
         "source": label,
         "parameters": {**plan.defaults, **plan.values, "source": label},
         "snapshot": {
-            "system": plain(subject.system),
-            "captured_at": subject.captured_at,
-            "content_sha256": subject.content_sha256,
+            "system": plain(snapshot.system),
+            "captured_at": str(iso(snapshot.captured_at)),
+            "content_sha256": snapshot.meta["content_sha256"],
         },
         "result": _last_result(notebook["cells"]) if ending[0] == "completed" else None,
+        "versions": {"jobplaybook": __version__, "python": python, **packages},
     }
-
-
-def _versions() -> dict[str, str]:
-    from importlib.metadata import version
-
-    python = ".".join(str(part) for part in sys.version_info[:3])
-    return {"python": python, **{name: version(name) for name in _PACKAGES}}
 
 
 def _last_result(cells: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
@@ -194,22 +189,12 @@ def _last_result(cells: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
     return next((found for found in shown_objects if isinstance(found, dict)), None)
 
 
-def _write_all(plan: Plan, notebook: dict[str, Any], document: dict[str, Any]) -> None:
-    made = [
-        (plan.output, _as_file(notebook)),
-        (plan.result, json.dumps(document, indent=2, ensure_ascii=False)),
-    ]
-    if plan.html is not None:
-        made.append((plan.html, report_html(notebook["cells"], document)))
-    _write_whole({path: text + "\n" for path, text in made})
-
-
 def _as_file(notebook: dict[str, Any]) -> str:
     """Return a notebook as JupyterLab would save it."""
     import nbformat
 
     node, writes = nbformat.from_dict(notebook), nbformat.writes  # type: ignore[no-untyped-call]
-    return str(writes(node)).rstrip("\n")  # type: ignore[no-untyped-call]
+    return str(writes(node)).rstrip("\n") + "\n"  # type: ignore[no-untyped-call]
 
 
 def _write_whole(texts: Mapping[Path, str]) -> None:
