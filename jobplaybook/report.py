@@ -13,11 +13,11 @@ import html
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jobplaybook.frames import TIME, Column, FrameSchema, check_frame
+from jobplaybook.frames import STANDING, TIME, Column, FrameSchema, check_frame
 from jobplaybook.units import clock_text, count_text, duration_text, plain, to_micros
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TABLE_MIME = "application/vnd.jobplaybook.table+json"
 _MOST_ROWS, _MOST_LETTERS = 20, 20_000
+_CONCERN = {"processing": 0, "available": 0, "retryable": 1, "held": 1, "dead": 1}
+"""What runs or should run now; what is put off or given up; then all that has its time or end."""
 _PHONE_LINE, _LINE = 72, 100  # letters that fit
 _PNG = b"\x89PNG\r\n\x1a\n"
 _ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
@@ -78,17 +80,11 @@ class Table:
     note: str = ""
 
     def __str__(self) -> str:
-        lines = [tuple(plain(cell) for cell in line) for line in (self.columns, *self.rows)]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        shape = list(zip(widths, self.numeric, strict=True))
-        padded = (
-            "  ".join(
-                cell.rjust(width) if right else cell.ljust(width)
-                for cell, (width, right) in zip(line, shape, strict=True)
-            ).rstrip()
-            for line in lines
-        )
-        return "\n".join([*padded, *([self.note] if self.note else [])])
+        lines = [[plain(cell) for cell in line] for line in (self.columns, *self.rows)]
+        columns = zip(zip(*lines, strict=True), self.numeric, strict=True)
+        padded = (_padded(column, right) for column, right in columns)
+        text = "\n".join("  ".join(line).rstrip() for line in zip(*padded, strict=True))
+        return f"{text}\n{self.note}" if self.note else text
 
     def html(self) -> str:
         """Return an HTML table whose every cell is escaped."""
@@ -98,41 +94,40 @@ class Table:
         return f"<table>{note}<thead>{head}</thead><tbody>{body}</tbody></table>"
 
     def _line(self, tag: str, cells: Iterable[str]) -> str:
-        styles = ("right" if right else "left" for right in self.numeric)
-        return "<tr>{}</tr>".format(
-            "".join(
-                f'<{tag} style="text-align:{side}">{escaped(cell)}</{tag}>'
-                for cell, side in zip(cells, styles, strict=True)
-            )
+        row = (
+            f'<{tag} style="text-align:{"right" if right else "left"}">{escaped(cell)}</{tag}>'
+            for cell, right in zip(cells, self.numeric, strict=True)
         )
+        return f"<tr>{''.join(row)}</tr>"
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        document = {
-            "columns": list(self.columns),
-            "rows": [list(row) for row in self.rows],
-            "numeric": list(self.numeric),
-            "note": self.note,
-        }
-        return {"text/plain": str(self), "text/html": self.html(), TABLE_MIME: document}
+        return {"text/plain": str(self), "text/html": self.html(), TABLE_MIME: asdict(self)}
+
+
+def _padded(column: Sequence[str], right: bool) -> list[str]:
+    width = max(map(len, column))
+    return [cell.rjust(width) if right else cell.ljust(width) for cell in column]
 
 
 def table(frame: pd.DataFrame, schema: FrameSchema, *, limit: int = _MOST_ROWS) -> Table:
     """Return the first rows of a frame as a `Table`: durations and counts in words.
 
-    Parameters
-    ----------
-    frame : DataFrame
-        Of the given schema.
-    limit : int
-        So many rows at most; the note says how many more there are.
+    The note says how many rows more there are. Where jobs stand is not cut by the queue's name:
+    what runs or waits comes first then, the oldest on top, so that nothing stuck is hidden.
     """
-    shown = check_frame(frame, schema).head(limit)
-    rest = len(frame) - len(shown)
+    shown = check_frame(frame, schema)
+    rest = max(len(shown) - limit, 0)
+    if rest and schema is STANDING:
+        rank = shown["state"].map(_CONCERN).fillna(len(_CONCERN))
+        by_concern = shown.assign(rank=rank).sort_values(
+            ["rank", "oldest_seconds"], ascending=[True, False], kind="stable"
+        )
+        shown = by_concern[list(schema)]
     return Table(
         columns=tuple(name.removesuffix("_seconds").replace("_", " ") for name in schema),
         rows=tuple(
             tuple(_cell(value, column) for value, column in zip(row, schema.values(), strict=True))
-            for row in shown.itertuples(index=False)
+            for row in shown.head(limit).itertuples(index=False)
         ),
         numeric=tuple(bool(column.unit) for column in schema.values()),
         note=f"{count_text(rest, 'more row')} not shown" if rest else "",
@@ -150,7 +145,7 @@ def _cell(value: Any, column: Column) -> str:
 
 
 def report_html(cells: Cells, document: Mapping[str, Any]) -> str:
-    """Return the report of an executed notebook.
+    """Return the report of an executed notebook: one HTML document, for print and phone too.
 
     Parameters
     ----------
@@ -158,11 +153,6 @@ def report_html(cells: Cells, document: Mapping[str, Any]) -> str:
         The notebook's cells, outputs included.
     document : mapping
         What the run left in its ``OUT.result.json``.
-
-    Returns
-    -------
-    str
-        One HTML document: no script, nothing to load, dark and light, for print and phone.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 

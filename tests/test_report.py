@@ -19,7 +19,7 @@ import pytest
 
 import jobplaybook as jp
 from jobplaybook import report
-from jobplaybook.frames import STANDING
+from jobplaybook.frames import STANDING, new_frame
 from jobplaybook.report import TABLE_MIME, Table, markdown_html, report_html
 
 ATTACKS = (
@@ -287,6 +287,18 @@ def test_a_table_says_what_it_leaves_out() -> None:
     assert table.note == f"{len(frame) - 2} more rows not shown"
     assert table.note in table.html()
     assert table.note in str(table)
+
+
+def test_a_table_that_is_cut_shows_what_is_stuck() -> None:
+    """Of many queues those whose jobs run or wait longest stay, whatever their names."""
+    states = [("completed", 9e6), ("scheduled", 8e6), ("dead", 7e6), ("processing", 1.0)]
+    rows = [(f"q{n:02}", state, 1, age) for n in range(10) for state, age in states]
+    rows += [("zz", "processing", 4, 600.0), ("zz", "available", 2, None)]
+    shown = report.table(new_frame(STANDING, rows), STANDING).rows
+    assert [row[0] for row in shown[:2]] == ["zz", "q00"]
+    assert [row[1] for row in shown] == ["processing"] * 11 + ["available"] + ["dead"] * 8
+    whole = report.table(new_frame(STANDING, rows), STANDING, limit=99).rows
+    assert [row[:2] for row in whole] == [row[:2] for row in rows]
 
 
 # In a browser

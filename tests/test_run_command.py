@@ -175,6 +175,24 @@ def test_the_command_says_how_it_ended(tmp_path: Path) -> None:
     assert "timed-out after" in slow.stdout
 
 
+@pytest.mark.parametrize("renamed", ["own.ipynb", "./own.ipynb", "link.ipynb"])
+def test_a_run_that_fails_does_not_replace_its_own_notebook(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, renamed: str
+) -> None:
+    """What was asked to be renewed stays as it is; what came of it lies beside it."""
+    monkeypatch.chdir(tmp_path)
+    path = notebook(tmp_path, "1 / count", RESULT, parameters='source = "sample"\ncount = 0')
+    (tmp_path / "link.ipynb").symlink_to(path)
+    before, stem = path.read_bytes(), Path(renamed).stem
+    ran = command(path, "sample", "-o", renamed, "--json")
+    assert ran.exit_code == 5
+    assert json.loads(ran.stdout)["output"] == f"{stem}.failed.ipynb"
+    assert "did not complete: failed" in (tmp_path / f"{stem}.failed.ipynb").read_text()
+    assert path.read_bytes() == before
+    assert command(path, "sample", "-o", renamed, "-p", "count", "2").exit_code == 0
+    assert '"findings"' in (tmp_path / renamed).read_text()
+
+
 def test_the_demo_says_its_verdict_and_writes_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -77,27 +77,13 @@ class CommandLine(Group):
         return code if isinstance(code, int) else 0
 
 
-def _version(ctx: click.Context, param: click.Parameter, value: bool) -> None:
-    if not value:
-        return
-    click.echo(f"jobplaybook {__version__}")
-    ctx.exit()
-
-
 @click.group(
     cls=CommandLine,
     name="jobplaybook",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Example: jobplaybook triage env:JOBS_DATABASE_URL",
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    expose_value=False,
-    is_eager=True,
-    callback=_version,
-    help="Show the version.",
-)
+@click.version_option(__version__, message="jobplaybook %(version)s", help="Show the version.")
 def cli() -> None:
     """The hour after somebody says the jobs are stuck.
 
