@@ -4,6 +4,7 @@ A notebook cell and a command call the same function. Every ``source`` is a SOUR
 line takes it: ``sample``, a snapshot file, ``env:NAME``, ``service=NAME``, a SQLite database or a
 PostgreSQL URL; or a `Snapshot` that is open already. Every ``now`` and ``until`` is a moment:
 microseconds UTC, an aware datetime, or ISO 8601 text. ``how`` says how a live source is captured.
+All of them raise what `open_snapshot` raises.
 """
 
 from __future__ import annotations
@@ -65,8 +66,6 @@ def triage(
 
     Parameters
     ----------
-    source : str or Snapshot
-        What to judge.
     now : int, datetime or str, optional
         The moment of judgement; by default the snapshot's ``captured_at``, each lease at the
         moment it was read.
@@ -74,13 +73,11 @@ def triage(
         Length of the window that is looked back on.
     until : int, datetime or str, optional
         Where that window ends.
-    how : Opening
-        How the source is opened.
 
     Raises
     ------
-    JobPlaybookError
-        As `open_snapshot`; `InputError` for an empty window.
+    InputError
+        For an empty window.
 
     Examples
     --------
@@ -88,19 +85,17 @@ def triage(
     >>> answer.verdict.code, answer.verdict.count, answer.verdict.evidence["owners"]
     ('lease-expired', 4, ['2'])
     """
-    with _situation(source, now, since_seconds, until, how) as (snapshot, situation):
-        early = []
+    with _opened(source, now, how) as (snapshot, at):
+        end = _micros(until)
+        situation = read_situation(snapshot, now=at, since_seconds=since_seconds, until=end)
+        warnings = list(snapshot.notes)
         if situation.now < snapshot.captured_at:
-            early = [
+            warnings.append(
                 f"judged at {iso(situation.now)}, before the capture at "
                 f"{iso(snapshot.captured_at)}: statuses are as captured, only ages and leases move"
-            ]
-        return judge(
-            situation,
-            label=snapshot.label,
-            warnings=[*snapshot.notes, *early],
-            advice=_advice(snapshot, situation),
-        )
+            )
+        advice = _advice(snapshot, situation)
+        return judge(situation, label=snapshot.label, warnings=warnings, advice=advice)
 
 
 def health(
@@ -117,24 +112,24 @@ def health(
 
     Parameters
     ----------
-    source, now, since_seconds, until, how
+    now, since_seconds, until
         As in `triage`.
-    queue : str, optional
-        One queue alone.
     bucket_seconds : float, optional
         Width of the series' buckets.
 
     Raises
     ------
-    JobPlaybookError
-        As `triage`; `InputError` for an unknown queue.
+    InputError
+        For an empty window, or an unknown queue.
 
     Examples
     --------
     >>> [(queue.queue, queue.state) for queue in health("sample").queues]
     [('billing', 'no backlog'), ('mail', 'nothing due'), ('reports', 'no backlog')]
     """
-    with _situation(source, now, since_seconds, until, how) as (snapshot, situation):
+    with _opened(source, now, how) as (snapshot, at):
+        end = _micros(until)
+        situation = read_situation(snapshot, now=at, since_seconds=since_seconds, until=end)
         return read_pulse(snapshot, situation, queue=queue, bucket_seconds=bucket_seconds)
 
 
@@ -184,11 +179,6 @@ def timeline(
     events : sequence of (time, str)
         What happened outside the queue, such as deploys, told in its place.
 
-    Raises
-    ------
-    JobPlaybookError
-        As `open_snapshot`.
-
     Examples
     --------
     >>> life = timeline("sample", "319")
@@ -196,7 +186,7 @@ def timeline(
     ('claimed', ['accepted', 'claimed', 'renewed', 'expired'])
     """
     with _opened(source, now, how) as (snapshot, at):
-        outside = [(_micros(moment), text) for moment, text in events]
+        outside = [(_micros(moment) or 0, text) for moment, text in events]
         return read_life(snapshot, job_id, now=at, external=outside)
 
 
@@ -205,28 +195,15 @@ def _opened(
     source: str | Snapshot, now: Moment | None, how: Opening
 ) -> Iterator[tuple[Snapshot, int | None]]:
     """Give the snapshot and the moment of judgement, which a live source is captured as of."""
-    at = None if now is None else _micros(now)
+    at = _micros(now)
     if at is not None and how.capture.now is None:
         how = replace(how, capture=replace(how.capture, now=at))
     with open_snapshot(source, how) as snapshot:
         yield snapshot, at
 
 
-@contextmanager
-def _situation(
-    source: str | Snapshot,
-    now: Moment | None,
-    since_seconds: float,
-    until: Moment | None,
-    how: Opening,
-) -> Iterator[tuple[Snapshot, Situation]]:
-    end = None if until is None else _micros(until)
-    with _opened(source, now, how) as (snapshot, at):
-        yield snapshot, read_situation(snapshot, now=at, since_seconds=since_seconds, until=end)
-
-
-def _micros(moment: Moment) -> int:
-    if isinstance(moment, int):
+def _micros(moment: Moment | None) -> int | None:
+    if moment is None or isinstance(moment, int):
         return moment
     return parse_time(moment if isinstance(moment, str) else moment.isoformat())
 

@@ -61,12 +61,8 @@ def capture(
 
     Parameters
     ----------
-    source : str
-        A live SOURCE.
     out : str or Path
         The snapshot to write; an older snapshot there is replaced, another file is not.
-    options : CaptureOptions, optional
-        Window, budget, chunk, pause and what the user says about the tables.
     key_file : str or Path, optional
         Where the hashing key is; by default ``jobplaybook.key`` beside ``out``, made if missing.
     keep_text : bool
@@ -121,12 +117,7 @@ def _capture(
 def open_snapshot(source: str | Snapshot, how: Opening = AS_IT_IS) -> Iterator[Snapshot]:
     """Give the snapshot that a SOURCE names; a live one is captured into a temporary file first.
 
-    Parameters
-    ----------
-    source : str or Snapshot
-        What to open; an open snapshot is given back as it is.
-    how : Opening
-        How a live source is captured, and where its snapshot is kept.
+    A snapshot that is open already is given back as it is.
 
     Raises
     ------

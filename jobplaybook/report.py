@@ -62,16 +62,8 @@ def escaped(text: str) -> str:
 class Table:
     """A few rows for people: as text, as HTML, and as JSON for the report.
 
-    Parameters
-    ----------
-    columns : tuple of str
-        Headers, with units where the cells have none.
-    rows : tuple of tuple of str
-        The cells.
-    numeric : tuple of bool
-        Which columns are set to the right.
-    note : str
-        What is not shown.
+    Columns are headers, with units where the cells have none; numeric ones are set to the right.
+    The note says what is not shown.
     """
 
     columns: tuple[str, ...]
@@ -147,12 +139,7 @@ def _cell(value: Any, column: Column) -> str:
 def report_html(cells: Cells, document: Mapping[str, Any]) -> str:
     """Return the report of an executed notebook: one HTML document, for print and phone too.
 
-    Parameters
-    ----------
-    cells : sequence of mapping
-        The notebook's cells, outputs included.
-    document : mapping
-        What the run left in its ``OUT.result.json``.
+    ``document`` is what the run left in its ``OUT.result.json``.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -251,18 +238,17 @@ def to_the_second(time: Any) -> str:
 
 
 def _facts(document: Mapping[str, Any]) -> list[tuple[str, str]]:
-    snapshot, versions = document.get("snapshot") or {}, document.get("versions") or {}
-    parameters = document.get("parameters") or {}
-    pairs = [
-        ("source", document.get("source")),
-        ("system", snapshot.get("system")),
-        ("captured at", snapshot.get("captured_at")),
-        ("snapshot SHA-256", snapshot.get("content_sha256")),
-        ("notebook", document.get("notebook")),
+    snapshot, versions = document["snapshot"], document["versions"]
+    parameters = document["parameters"]
+    return [
+        ("source", document["source"]),
+        ("system", snapshot["system"]),
+        ("captured at", snapshot["captured_at"]),
+        ("snapshot SHA-256", snapshot["content_sha256"]),
+        ("notebook", document["notebook"]),
         ("parameters", ", ".join(f"{k} = {json.dumps(v)}" for k, v in parameters.items())),
         ("made with", ", ".join(f"{name} {number}" for name, number in versions.items())),
     ]
-    return [(name, str(value)) for name, value in pairs if value]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -75,25 +75,18 @@ def run_all(
 
     Parameters
     ----------
-    source : str or Snapshot
-        What they read; a live one is captured once for all of them.
+    source, cell_seconds, how
+        As in `run_notebook`; a live source is captured once for all of them.
     folder : str or Path
         Where ``NAME.ipynb``, ``NAME.html`` and ``NAME.result.json`` go; made if missing.
     notebooks : sequence of str or Path, optional
         By default all that are bundled.
     parameters : Mapping, optional
-        Each notebook gets those that it has.
+        Each notebook gets those that it has; one that none of them has is refused.
     jobs : int, optional
         How many run at once; by default as many as this process has cores.
-    cell_seconds : float
-        A cell that runs longer ends its run.
     tell : callable
         Is told the name of each that has ended, how many have, and of how many.
-
-    Raises
-    ------
-    JobPlaybookError
-        As `run_notebook`; a parameter is unknown if no notebook has it.
     """
     with _folder(folder) as place:
         plans = plan_all(place, parameters=parameters or {}, names=notebooks)
@@ -114,12 +107,7 @@ def postmortem(
     """Write the document at the end: ``postmortem.ipynb``, ``report.html`` and ``result.json``.
 
     They go to ``folder``, all or none; other files there stay as they are. The parameters are the
-    notebook's, such as ``since``, ``until`` and ``events``.
-
-    Raises
-    ------
-    JobPlaybookError
-        As `run_notebook`.
+    notebook's, such as ``since``, ``until`` and ``events``; the rest is as in `run_notebook`.
     """
     with _folder(folder) as place:
         plan = plan_run(

@@ -70,14 +70,7 @@ def source_command(
     """Make a command that asks a SOURCE: its body is told how to open it, and returns what to say.
 
     The body also gets its own options and the window: ``now``, ``since`` and, where it takes it,
-    ``until``.
-
-    Parameters
-    ----------
-    name : str
-        The command's name.
-    keeps : bool
-        Whether ``--keep`` is an option of it.
+    ``until``. ``keeps``: whether ``--keep`` is an option of it.
     """
 
     def decorate(body: Callable[..., Said]) -> click.Command:

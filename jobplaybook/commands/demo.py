@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from jobplaybook.commands._common import emit, json_option
-from jobplaybook.commands._notebook import exit_code
+from jobplaybook.commands.run import exit_code
 from jobplaybook.errors import InputError
 
 _FOLDER = Path("jobplaybook-demo")

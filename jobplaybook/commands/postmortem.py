@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from jobplaybook.commands._common import OUTPUT
-from jobplaybook.commands._notebook import (
+from jobplaybook.commands._source import Said, source_argument, source_command, until_option
+from jobplaybook.commands.run import (
     cell_timeout_option,
     exit_code,
     lines,
     parameter_option,
     parameters_of,
 )
-from jobplaybook.commands._source import Said, source_argument, source_command, until_option
 
 
 @source_command("postmortem")

@@ -9,23 +9,40 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jobplaybook.commands._common import OUTPUT, OUTPUT_FILE, whole_number
-from jobplaybook.commands._notebook import (
-    cell_timeout_option,
-    exit_code,
-    lines,
-    parameter_option,
-    parameters_of,
+from jobplaybook.commands._common import (
+    OUTPUT,
+    OUTPUT_FILE,
+    POSITIVE_DURATION,
+    option,
+    whole_number,
 )
 from jobplaybook.commands._source import Said, source_argument, source_command
 from jobplaybook.errors import InputError
-from jobplaybook.units import duration_text, plain
+from jobplaybook.units import duration_text, iso, plain, shown
 
 if TYPE_CHECKING:
     from jobplaybook.notebooks.result import RunResult
 
 _ALL = "all"
 _MOST_JOBS = 64
+_NOT_COMPLETED = 5
+
+parameter_option = click.option(
+    "-p",
+    "--parameter",
+    "parameters",
+    type=(str, str),
+    multiple=True,
+    metavar="NAME VALUE",
+    help="A parameter of the notebook; may be given several times.",
+)
+cell_timeout_option = option(
+    "--cell-timeout",
+    POSITIVE_DURATION,
+    "A cell that runs longer ends the run.",
+    to="cell_seconds",
+    default="10m",
+)
 
 
 @source_command("run")
@@ -39,7 +56,7 @@ _MOST_JOBS = 64
     required=True,
     help="The notebook to write; for all of them, a folder.",
 )
-@click.option("--html", type=OUTPUT_FILE, help="The report to write; all of them write theirs.")
+@option("--html", OUTPUT_FILE, "The report to write; all of them write theirs.")
 @click.option(
     "--jobs",
     type=whole_number(1, _MOST_JOBS),
@@ -87,6 +104,46 @@ def _line(ran: RunResult) -> str:
     if ran.status != "completed":
         how += f": {plain(ran.message)}; do not act on it"
     return f"{ran.output.stem:<20} {how}"
+
+
+def exit_code(*runs: RunResult) -> int:
+    """Return 0 where all of them completed."""
+    return 0 if all(ran.status == "completed" for ran in runs) else _NOT_COMPLETED
+
+
+def parameters_of(parameters: tuple[tuple[str, str], ...], **window: Any) -> dict[str, str]:
+    """Return the notebook's parameters: those of -p, and --now, --since and --until if given."""
+    found = dict(parameters)
+    if len(found) < len(parameters):
+        raise InputError("a parameter is given twice: leave one -p out")
+    given = click.get_current_context().get_parameter_source
+    for name, value in window.items():
+        if value is None or given(name) is click.core.ParameterSource.DEFAULT:
+            continue
+        if name in found:
+            raise InputError(f"{shown(name)} is given twice, as --{name} and by -p: leave one out")
+        found[name] = f"{value:.15g}s" if name == "since" else str(iso(value))
+    return found
+
+
+def lines(ran: RunResult) -> list[str]:
+    """Return the lines for people: how it ended, and where what it wrote is."""
+    took = duration_text(ran.seconds)
+    if ran.status == "completed":
+        first = [ran.verdict] if ran.verdict else ran.findings[:1]
+        said = [f"completed in {took}", *(_finding(f) for f in first)]
+    else:
+        said = [
+            f"{ran.status} after {took}: {plain(ran.message)}",
+            "what was written is incomplete: do not act on it",
+        ]
+    written = [("notebook", ran.output), ("report", ran.html), ("result", ran.result)]
+    return said + [f"{name:<9} {path}" for name, path in written if path is not None]
+
+
+def _finding(finding: dict[str, Any]) -> str:
+    word = "OK" if finding["code"] == "healthy" else finding["severity"].upper()
+    return f"{word:<9} {finding['code']}: {plain(finding['sentence'])}"
 
 
 @contextmanager

@@ -29,14 +29,9 @@ _Process = subprocess.Popen[bytes]
 
 
 def run_apart(orders: Sequence[Mapping[str, Any]], *, jobs: int) -> Iterator[tuple[int, Ran]]:
-    """Yield what came of each order, and its place, as they end.
+    """Yield what came of each order, and its place, as they end; so many run at once.
 
-    Parameters
-    ----------
-    orders : sequence of Mapping
-        The arguments of `jobplaybook.notebooks.kernel.run_cells`.
-    jobs : int
-        How many run at once.
+    An order is the arguments of `jobplaybook.notebooks.kernel.run_cells`.
     """
     waiting = deque(enumerate(orders))
     with selectors.DefaultSelector() as selector, _crew() as processes:

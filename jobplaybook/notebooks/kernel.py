@@ -50,8 +50,6 @@ def run_cells(
 
     Parameters
     ----------
-    notebook : Mapping
-        The notebook, as JSON.
     injected : Mapping
         Values that differ from the notebook's own; papermill puts them in a cell of their own.
     cell_seconds : float

@@ -80,19 +80,19 @@ def plan_run(
         If there is no such notebook, a parameter is unknown or of another type, a value is a
         URL, or an output cannot be written.
     """
-    path = notebook_path(name)
+    path, out = notebook_path(name), Path(output)
+    _check_writable(out, ".ipynb")
     notebook = _read(path)
     defaults = _defaults(notebook, path)
-    _check_writable(Path(output), ".ipynb")
     plan = Plan(
         name=path.stem,
         notebook=notebook,
         defaults=defaults,
         values={key: _value(key, value, defaults) for key, value in parameters.items()},
-        output=Path(output),
-        result=Path(output).with_suffix(".result.json") if result is None else Path(result),
+        output=out,
+        result=out.with_suffix(".result.json") if result is None else Path(result),
         html=None if html is None else Path(html),
-        replaces_source=Path(output).exists() and path.samefile(output),
+        replaces_source=out.exists() and path.samefile(out),
     )
     _check_writable(plan.result, ".json")
     if plan.html is not None:

@@ -24,12 +24,8 @@ class RunResult:
         ``exited`` (the notebook left by itself, sys.exit(0) included).
     message : str
         Why it did not complete; empty where it did.
-    output, result, html : Path
-        The executed notebook, the result beside it, and the report if one was asked for.
-    seconds : float
-        How long it ran.
     document : Mapping
-        What is in ``result``.
+        What is in the file ``result``.
     warnings : tuple of str
         What the capture had to say.
     """
@@ -82,14 +78,7 @@ class NotebookResult:
 def notebook_result(answer: Triage, snapshot: Snapshot, **numbers: float | str) -> NotebookResult:
     """Return the result of a notebook, to be shown by its last cell.
 
-    Parameters
-    ----------
-    answer : Triage
-        The verdict and its findings.
-    snapshot : Snapshot
-        What it rests on; its hash goes in.
-    **numbers : float or str
-        The notebook's own numbers, by name.
+    It holds the verdict and its findings, the snapshot's hash, and the notebook's own numbers.
     """
     document = answer.to_json()
     del document["source"]  # the same rows give the same result, whatever their file is called

@@ -37,24 +37,14 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The snapshot that the runs of one command share, as notebooks get it.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-        Open while they run.
-    source : str
-        What a notebook gets as its ``source``.
-    hidden : tuple of str
-        Environment variables that no kernel must see: they lead to the live database.
-    is_passing : bool
-        Whether the file is gone after the run: then nothing written may name it.
-    """
+    """The snapshot that the runs of one command share, and as which ``source`` notebooks get it."""
 
     snapshot: Snapshot
     source: str
     hidden: tuple[str, ...] = ()
+    """Environment variables that no kernel must see: they lead to the live database."""
     is_passing: bool = False
+    """Whether the file is gone after the run: then nothing written may name it."""
 
 
 def execute(plan: Plan, subject: Subject, *, cell_seconds: float) -> RunResult:
@@ -120,6 +110,12 @@ def _cleaned_text(text: str) -> str:
     return text
 
 
+def _cleaned_output(output: Mapping[str, Any], clean: Clean) -> Any:
+    if output["output_type"] == "error":  # one text in lines, cut as one
+        output = {**output, "traceback": clean("\n".join(output["traceback"])).split("\n")}
+    return _everywhere(output, clean)
+
+
 def _everywhere(value: Any, clean: Clean) -> Any:
     """Return an output with every text in it cleaned; pictures are no text."""
     if isinstance(value, str):
@@ -144,7 +140,7 @@ def _cleaned(notebook: Mapping[str, Any], ending: Ending, clean: Clean) -> dict[
         if INJECTED in metadata.get("tags", ()):
             made |= {"id": INJECTED, "source": clean(cell["source"])}
         if cell["cell_type"] == "code":
-            made["outputs"] = _everywhere(cell["outputs"], clean)
+            made["outputs"] = [_cleaned_output(output, clean) for output in cell["outputs"]]
         cells.append(made)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
