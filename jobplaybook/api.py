@@ -159,7 +159,8 @@ def find(
     """
     with _opened(source, now, how) as (snapshot, at):
         at = snapshot.captured_at if at is None else at
-        return look_up(snapshot, by, value, now=at, key_file=how.key_file and Path(how.key_file))
+        key = Path(how.key_file) if how.key_file else None
+        return look_up(snapshot, by, value, now=at, key_file=key)
 
 
 def timeline(

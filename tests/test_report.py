@@ -292,6 +292,7 @@ def test_a_table_says_what_it_leaves_out() -> None:
 def test_a_table_that_is_cut_shows_what_is_stuck() -> None:
     """Of many queues those whose jobs run or wait longest stay, whatever their names."""
     states = [("completed", 9e6), ("scheduled", 8e6), ("dead", 7e6), ("processing", 1.0)]
+    rows: list[tuple[str, str, int, float | None]]
     rows = [(f"q{n:02}", state, 1, age) for n in range(10) for state, age in states]
     rows += [("zz", "processing", 4, 600.0), ("zz", "available", 2, None)]
     shown = report.table(new_frame(STANDING, rows), STANDING).rows

@@ -126,15 +126,10 @@ OUTPUT_FILE = Kind("file", _output_file)
 
 
 def option(
-    name: str,
-    kind: click.ParamType,
-    text: str,
-    *,
-    to: str | None = None,
-    **more: Any,  # type: ignore[type-arg]
+    name: str, kind: click.ParamType[Any], text: str, *, to: str = "", **more: Any
 ) -> Callable[[Any], Any]:
     """Return a click option of a kind, with its help; a default is shown there."""
-    names = (name,) if to is None else (name, to)
+    names = (name, to) if to else (name,)
     return click.option(*names, type=kind, help=text, show_default="default" in more, **more)
 
 

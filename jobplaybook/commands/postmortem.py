@@ -5,14 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import click
-
-from jobplaybook.commands._common import OUTPUT
 from jobplaybook.commands._source import Said, source_argument, source_command, until_option
 from jobplaybook.commands.run import (
     cell_timeout_option,
     exit_code,
     lines,
+    out_option,
     parameter_option,
     parameters_of,
 )
@@ -20,13 +18,7 @@ from jobplaybook.commands.run import (
 
 @source_command("postmortem")
 @source_argument
-@click.option(
-    "-o",
-    "--out",
-    type=OUTPUT,
-    required=True,
-    help="The folder to write to; other files in it stay as they are.",
-)
+@out_option("The folder to write to; other files in it stay as they are.")
 @parameter_option
 @cell_timeout_option
 @until_option

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ parameter_option = click.option(
     metavar="NAME VALUE",
     help="A parameter of the notebook; may be given several times.",
 )
+out_option = partial(option, "-o", OUTPUT, to="--out", required=True)
 cell_timeout_option = option(
     "--cell-timeout",
     POSITIVE_DURATION,
@@ -49,13 +51,7 @@ cell_timeout_option = option(
 @click.argument("notebook", metavar="NOTEBOOK")
 @source_argument
 @parameter_option
-@click.option(
-    "-o",
-    "--out",
-    type=OUTPUT,
-    required=True,
-    help="The notebook to write; for all of them, a folder.",
-)
+@out_option("The notebook to write; for all of them, a folder.")
 @option("--html", OUTPUT_FILE, "The report to write; all of them write theirs.")
 @click.option(
     "--jobs",

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from typing import Any
@@ -25,10 +25,11 @@ from jobplaybook.notebooks.kernel import Ran, run_cells
 _COMMAND = (sys.executable, "-c", "from jobplaybook.notebooks.crew import answer; answer()")
 _PATIENCE_SECONDS = 10.0
 _INTERRUPTED = 130
+Ended = Generator[tuple[int, Ran], None, None]
 _Process = subprocess.Popen[bytes]
 
 
-def run_apart(orders: Sequence[Mapping[str, Any]], *, jobs: int) -> Iterator[tuple[int, Ran]]:
+def run_apart(orders: Sequence[Mapping[str, Any]], *, jobs: int) -> Ended:
     """Yield what came of each order, and its place, as they end; so many run at once.
 
     An order is the arguments of `jobplaybook.notebooks.kernel.run_cells`.
