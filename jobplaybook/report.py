@@ -47,14 +47,7 @@ def readable(text: str) -> str:
     return "\n".join(plain(line) for line in lines)
 
 
-def escaped(text: str) -> str:
-    """Return job-supplied text for HTML: no markup, no control and no bidi characters.
-
-    Examples
-    --------
-    >>> escaped("<img src=x>")
-    '&lt;img src=x&gt;'
-    """
+def _escaped(text: str) -> str:
     return html.escape(readable(text))
 
 
@@ -82,12 +75,12 @@ class Table:
         """Return an HTML table whose every cell is escaped."""
         head = self._line("th", self.columns)
         body = "".join(self._line("td", row) for row in self.rows)
-        note = f"<caption>{escaped(self.note)}</caption>" if self.note else ""
+        note = f"<caption>{_escaped(self.note)}</caption>" if self.note else ""
         return f"<table>{note}<thead>{head}</thead><tbody>{body}</tbody></table>"
 
     def _line(self, tag: str, cells: Iterable[str]) -> str:
         row = (
-            f'<{tag} style="text-align:{"right" if right else "left"}">{escaped(cell)}</{tag}>'
+            f'<{tag} style="text-align:{"right" if right else "left"}">{_escaped(cell)}</{tag}>'
             for cell, right in zip(cells, self.numeric, strict=True)
         )
         return f"<tr>{''.join(row)}</tr>"
