@@ -12,51 +12,35 @@ from jobplaybook.commands._common import (
     RATE,
     SHARE,
     Group,
+    Kind,
     emit,
     json_option,
     option,
     whole_number,
 )
+from jobplaybook.errors import InputError
+from jobplaybook.units import shown
 
 _MOST_SEED = 2**32 - 1
 
 
-class _NameValue(click.ParamType):  # type: ignore[type-arg]
-    """``NAME=VALUE``, the value as ``kind`` reads it."""
+def _name_value(name: str, kind: Kind) -> Kind:
+    """Return the kind of ``NAME=VALUE``, the value as another kind reads it."""
 
-    def __init__(self, kind: click.ParamType, name: str) -> None:  # type: ignore[type-arg]
-        self._kind, self.name = kind, name
+    def read(text: str) -> tuple[str, Any]:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise InputError(f"expected {name}, like worker=3, found {shown(text)}")
+        return key.strip(), kind.convert(value, None, None)
 
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[str, Any]:
-        """Return the name and the value."""
-        if isinstance(value, tuple):
-            return value
-        name, equals, number = str(value).partition("=")
-        if not equals or not name.strip():
-            self.fail(f"expected {self.name}, like worker=3, found {value!r:.80}", param, ctx)
-        return name.strip(), self._kind.convert(number, param, ctx)
+    return Kind(name, read)
 
 
-class _Seen(click.ParamType):  # type: ignore[type-arg]
-    """``K/N``: K of N attempts failed."""
-
-    name = "K/N"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        """Return K and N."""
-        if isinstance(value, tuple):
-            return value
-        failed, slash, ended = str(value).partition("/")
-        if not slash:
-            self.fail(f"expected K/N, like 40/200, found {value!r:.80}", param, ctx)
-        return (
-            NonNegativeInt().convert(failed, param, ctx),
-            PositiveInt().convert(ended, param, ctx),
-        )
+def _seen(text: str) -> tuple[int, int]:
+    failed, slash, ended = text.partition("/")
+    if not slash:
+        raise InputError(f"expected K/N, like 40/200, found {shown(text)}")
+    return whole_number(0).convert(failed, None, None), whole_number().convert(ended, None, None)
 
 
 @click.group(cls=Group, name="estimate")
@@ -68,12 +52,12 @@ def command() -> None:
 
 
 @command.command(name="drain")
-@click.option("--backlog", type=NonNegativeInt(), help="Jobs waiting now.")
-@click.option(
+@option("--backlog", whole_number(0), "Jobs waiting now.")
+@option(
     "--arrival",
-    "arrival_rate",
-    type=RATE,
-    help="New jobs: 1.7/s, 20/min, 50k/h or 0; retries are no arrivals.",
+    RATE,
+    "New jobs: 1.7/s, 20/min, 50k/h or 0; retries are no arrivals.",
+    to="arrival_rate",
 )
 @option("--completion", RATE, "Jobs that leave it while it has a backlog.", to="completion_rate")
 @option(
@@ -83,16 +67,12 @@ def command() -> None:
     to="servers",
     metavar="N",
 )
-@click.option(
-    "--service", "service_seconds", type=POSITIVE_DURATION, help="Mean time of an attempt: 5s."
+@option("--service", POSITIVE_DURATION, "Mean time of an attempt: 5s.", to="service_seconds")
+@option(
+    "--service-cv", click.FloatRange(0, 100), "Its standard deviation over its mean [default: 1]."
 )
-@click.option(
-    "--service-cv",
-    type=click.FloatRange(0, 100),
-    help="Its standard deviation over its mean [default: 1].",
-)
-@click.option("--failure-rate", type=SHARE, help="Share of attempts that fail [default: 0].")
-@click.option(
+@option("--failure-rate", SHARE, "Share of attempts that fail [default: 0].")
+@option(
     "--failed-service",
     POSITIVE_DURATION,
     "Mean time of an attempt that fails [default: as --service].",
@@ -100,42 +80,32 @@ def command() -> None:
 )
 @option(
     "--max-attempts",
-    type=PositiveInt(high=10_000),
+    whole_number(1, 10_000),
+    "Attempts a job has, the first included [default: 1].",
     metavar="N",
-    help="Attempts a job has, the first included [default: 1].",
 )
-@click.option(
-    "--quota",
-    "quota_rate",
-    type=RATE,
-    help="Calls that the upstream admits, one per attempt.",
-)
-@click.option(
+@option("--quota", RATE, "Calls that the upstream admits, one per attempt.", to="quota_rate")
+@option(
     "--observed",
-    "observed_seconds",
-    type=POSITIVE_DURATION,
-    help="How long the arrivals were watched: 15m.",
+    POSITIVE_DURATION,
+    "How long the arrivals were watched: 15m.",
+    to="observed_seconds",
 )
-@click.option(
+@option(
     "--completions-seen",
-    type=PositiveInt(),
+    whole_number(),
+    "How many completions the rate or the service time is from.",
     metavar="N",
-    help="How many completions the rate or the service time is from.",
 )
-@click.option("--failures-seen", type=_Seen(), help="K of N attempts seen failed: 40/200.")
-@click.option(
-    "--by",
-    "by_seconds",
-    type=POSITIVE_DURATION,
-    help="When it should be done: says what that needs.",
-)
-@click.option(
+@option("--failures-seen", Kind("K/N", _seen), "K of N attempts seen failed: 40/200.")
+@option("--by", POSITIVE_DURATION, "When it should be done: says what that needs.", to="by_seconds")
+@option(
     "--limit",
-    type=PositiveInt(),
+    whole_number(),
+    "The backlog at which something breaks: says when it is reached.",
     metavar="N",
-    help="The backlog at which something breaks: says when it is reached.",
 )
-@click.option("--seed", type=NonNegativeInt(high=_MOST_SEED), help="Seed of the draws.")
+@option("--seed", whole_number(0, _MOST_SEED), "Seed of the draws.")
 @json_option
 def drain(as_json: bool, **question: Any) -> None:
     """Time until a backlog is gone, with its range.
@@ -158,28 +128,24 @@ def drain(as_json: bool, **question: Any) -> None:
 
 
 @command.command(name="amplification")
-@click.option(
+@option(
     "--layer",
-    "layers",
-    type=_NameValue(PositiveInt(high=1_000), "NAME=N"),
+    _name_value("NAME=N", whole_number(1, 1_000)),
+    "A layer that retries and its attempts, the first included; outermost first.",
+    to="layers",
     multiple=True,
     required=True,
-    help="A layer that retries and its attempts, the first included; outermost first.",
 )
-@click.option(
-    "--failure-rate", type=SHARE, required=True, help="Share of the innermost calls that fail."
-)
-@click.option(
+@option("--failure-rate", SHARE, "Share of the innermost calls that fail.", required=True)
+@option(
     "--budget",
-    "budgets",
-    type=_NameValue(SHARE, "NAME=R"),
+    _name_value("NAME=R", SHARE),
+    "A layer's retry budget: retries per first attempt, 0.1.",
+    to="budgets",
     multiple=True,
-    help="A layer's retry budget: retries per first attempt, 0.1.",
 )
-@click.option("--arrival", "arrival_rate", type=RATE, help="Requests from outside.")
-@click.option(
-    "--capacity", "capacity_rate", type=RATE, help="Calls the innermost service can answer."
-)
+@option("--arrival", RATE, "Requests from outside.", to="arrival_rate")
+@option("--capacity", RATE, "Calls the innermost service can answer.", to="capacity_rate")
 @json_option
 def amplification(
     as_json: bool, layers: tuple[Any, ...], budgets: tuple[Any, ...], **rates: Any
@@ -207,27 +173,16 @@ def amplification(
 
 
 @command.command(name="replay")
-@click.option("--jobs", type=NonNegativeInt(), required=True, help="Jobs to replay.")
-@click.option(
-    "--quota", "quota_rate", type=RATE, required=True, help="Calls that the upstream admits."
-)
-@click.option(
-    "--live", "live_rate", type=RATE, default="0", help="Calls of live traffic, which goes first."
-)
-@click.option(
-    "--service",
-    "service_seconds",
-    type=POSITIVE_DURATION,
-    default="1s",
-    show_default=True,
-    help="Mean time of a call.",
-)
-@click.option("--batch", type=PositiveInt(), metavar="N", help="Jobs at once [default: a minute].")
-@click.option(
+@option("--jobs", whole_number(0), "Jobs to replay.", required=True)
+@option("--quota", RATE, "Calls that the upstream admits.", to="quota_rate", required=True)
+@option("--live", RATE, "Calls of live traffic, which goes first.", to="live_rate", default="0")
+@option("--service", POSITIVE_DURATION, "Mean time of a call.", to="service_seconds", default="1s")
+@option("--batch", whole_number(), "Jobs at once [default: a minute].", metavar="N")
+@option(
     "--lease",
-    "lease_seconds",
-    type=DURATION,
-    help="How long a batch stays locked: no larger one than ends in it.",
+    DURATION,
+    "How long a batch stays locked: no larger one than ends in it.",
+    to="lease_seconds",
 )
 @json_option
 def replay(as_json: bool, **question: Any) -> None:
