@@ -16,11 +16,11 @@ import sqlalchemy as sa
 from jobplaybook import life_events
 from jobplaybook.life_events import Attempt, Event, JobRows, Row, row_json
 from jobplaybook.life_words import coming, told
-from jobplaybook.model import FINISHED, Layer, Quality
+from jobplaybook.model import FINISHED, Layer, Quality, Status
 from jobplaybook.queries import standing, timeline
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.tables import facts, jobs, queues
-from jobplaybook.units import iso, plain
+from jobplaybook.units import MICROS, iso, plain
 
 _ASKED = {
     "error": "why an attempt failed",
@@ -96,18 +96,28 @@ def read_life(
 
 def _rows_of(snapshot: Snapshot, job: Row, now: int | None) -> JobRows:
     paused = snapshot.rows(sa.select(queues.c.paused_at).where(queues.c.queue == job["queue"]))
+    worker = next(iter(_dicts(snapshot, timeline.worker(job["owner"]))), None)
+    _lease_as_asked(snapshot, job, worker)
     return JobRows(
         job=job,
         attempts=_dicts(snapshot, timeline.attempts_of(job["id"])),
         effects=_dicts(snapshot, timeline.effects_of(job["id"])),
         notices=_dicts(snapshot, timeline.notices_of(job["id"])),
         deliveries=_dicts(snapshot, timeline.deliveries_of(job["id"])),
-        worker=next(iter(_dicts(snapshot, timeline.worker(job["owner"]))), None),
+        worker=worker,
         paused_at=next((at for (at,) in paused), None),
         sweeper=snapshot.meta.get("sweeper"),
         seen_until=snapshot.captured_at,
         judged_at=now if now is not None else job["read_at"] or snapshot.captured_at,
     )
+
+
+def _lease_as_asked(snapshot: Snapshot, job: Row, worker: Row | None) -> None:
+    """Put the lease that was asked for in the place of the system's own, as triage does."""
+    alive_at = (worker or {}).get("heartbeat_at") or job["claimed_at"]
+    is_held = job["status"] == Status.PROCESSING and job["owner"] and alive_at is not None
+    if snapshot.lease_seconds is not None and is_held:
+        job["locked_until"] = alive_at + int(snapshot.lease_seconds * MICROS)
 
 
 def _layer(snapshot: Snapshot, job_id: str, judged_at: int) -> Layer:
