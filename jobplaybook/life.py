@@ -76,6 +76,7 @@ def read_life(
         return _no_job(snapshot, job_id, outside)
     (job,) = found
     rows = _rows_of(snapshot, job, now)
+    job = rows.job
     attempts = life_events.attempts_of(job, rows.attempts)
     missing = _not_recorded(snapshot, job, attempts)
     following = coming(rows)
@@ -97,9 +98,8 @@ def read_life(
 def _rows_of(snapshot: Snapshot, job: Row, now: int | None) -> JobRows:
     paused = snapshot.rows(sa.select(queues.c.paused_at).where(queues.c.queue == job["queue"]))
     worker = next(iter(_dicts(snapshot, timeline.worker(job["owner"]))), None)
-    _lease_as_asked(snapshot, job, worker)
     return JobRows(
-        job=job,
+        job=_leased_as_asked(snapshot, job, worker),
         attempts=_dicts(snapshot, timeline.attempts_of(job["id"])),
         effects=_dicts(snapshot, timeline.effects_of(job["id"])),
         notices=_dicts(snapshot, timeline.notices_of(job["id"])),
@@ -112,12 +112,13 @@ def _rows_of(snapshot: Snapshot, job: Row, now: int | None) -> JobRows:
     )
 
 
-def _lease_as_asked(snapshot: Snapshot, job: Row, worker: Row | None) -> None:
-    """Put the lease that was asked for in the place of the system's own, as triage does."""
+def _leased_as_asked(snapshot: Snapshot, job: Row, worker: Row | None) -> Row:
+    """Return the job with the lease that was asked for instead of the system's own, as triage."""
     alive_at = (worker or {}).get("heartbeat_at") or job["claimed_at"]
     is_held = job["status"] == Status.PROCESSING and job["owner"] and alive_at is not None
-    if snapshot.lease_seconds is not None and is_held:
-        job["locked_until"] = alive_at + int(snapshot.lease_seconds * MICROS)
+    if snapshot.lease_seconds is None or not is_held:
+        return job
+    return {**job, "locked_until": alive_at + int(snapshot.lease_seconds * MICROS)}
 
 
 def _layer(snapshot: Snapshot, job_id: str, judged_at: int) -> Layer:
