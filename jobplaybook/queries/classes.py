@@ -6,63 +6,27 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jobplaybook.dialects import bytewise, micros, words
+from jobplaybook.dialects import bytewise
 from jobplaybook.model import Status
-from jobplaybook.queries.standing import is_blocked, is_due
-from jobplaybook.tables import jobs
+from jobplaybook.queries import COUNT, has_status, in_order, job, moment, per, when
+from jobplaybook.queries.standing import due, is_due
 
-_job = jobs.c
-_available, _claimed = micros(_job.available_at), micros(_job.claimed_at)
-_BY = {"type": _job.job_type, "tenant": _job.tenant_id}
-
-
-def _pending() -> sa.ColumnElement[bool]:
-    return _job.status == words(Status.PENDING)[0]
+_CLASS = (job.queue, job.job_type, job.priority)
+_BY = {"type": job.job_type, "tenant": job.tenant_id}
 
 
 def waiting(now: int) -> sa.Select[Any]:
     """Return what a worker could take now: queue, job_type, priority, claimable, oldest_at."""
-    due = (
-        sa.select(
-            _job.queue,
-            _job.job_type,
-            _job.priority,
-            _available.label("available_at"),
-            is_blocked().label("blocked"),
-        )
-        .where(_pending(), is_due(now))
-        .subquery("due")
-    )
-    return (
-        sa.select(
-            due.c.queue,
-            due.c.job_type,
-            due.c.priority,
-            sa.func.count().label("claimable"),
-            sa.func.min(due.c.available_at).label("oldest_at"),
-        )
-        .where(sa.not_(due.c.blocked))
-        .group_by(due.c.queue, due.c.job_type, due.c.priority)
-        .order_by(
-            bytewise(due.c.queue).nulls_first(),
-            bytewise(due.c.job_type).nulls_first(),
-            due.c.priority.nulls_first(),
-        )
+    of = due(now, *_CLASS).c
+    oldest = sa.func.min(of.available_at)
+    return per(of.queue, of.job_type, of.priority, claimable=COUNT, oldest_at=oldest).where(
+        sa.not_(of.blocked)
     )
 
 
 def last_claims(since: int, until: int) -> sa.Select[Any]:
     """Return when each class was last claimed in [since, until]: queue, job_type, priority, at."""
-    return (
-        sa.select(_job.queue, _job.job_type, _job.priority, sa.func.max(_claimed).label("at"))
-        .where(_claimed.between(since, until))
-        .group_by(_job.queue, _job.job_type, _job.priority)
-        .order_by(
-            bytewise(_job.queue).nulls_first(),
-            bytewise(_job.job_type).nulls_first(),
-            _job.priority.nulls_first(),
-        )
-    )
+    return per(*_CLASS, at=sa.func.max(when.claimed)).where(when.claimed.between(since, until))
 
 
 def claims(since: int, until: int) -> sa.Select[Any]:
@@ -71,29 +35,23 @@ def claims(since: int, until: int) -> sa.Select[Any]:
     The first due first; jobs of unknown due time are left out.
     """
     return (
-        sa.select(_job.queue, _job.job_type, _job.priority, _available.label("available_at"))
-        .where(_claimed.between(since, until), _available.is_not(None))
-        .order_by(_available, bytewise(_job.id))
+        sa.select(*_CLASS, when.available.label("available_at"))
+        .where(when.claimed.between(since, until), when.available.is_not(None))
+        .order_by(when.available, bytewise(job.id))
     )
 
 
 def due_by(by: str, now: int) -> sa.Select[Any]:
     """Return what is due, per class: queue, name, due; the largest class of a queue first.
 
-    Parameters
-    ----------
-    by : str
-        ``type`` or ``tenant``; jobs of an unknown one are left out.
-    now : int
-        The moment, microseconds UTC.
+    ``by`` is ``type`` or ``tenant``; jobs of an unknown one are left out.
     """
-    name = _BY[by]
-    due = sa.func.count().label("due")
+    name, count = _BY[by], COUNT.label("due")
     return (
-        sa.select(_job.queue, name.label("name"), due)
-        .where(_pending(), is_due(now), name.is_not(None))
-        .group_by(_job.queue, name)
-        .order_by(bytewise(_job.queue).nulls_first(), due.desc(), bytewise(name))
+        sa.select(job.queue, name.label("name"), count)
+        .where(has_status(Status.PENDING), is_due(now), name.is_not(None))
+        .group_by(job.queue, name)
+        .order_by(*in_order(job.queue), count.desc(), bytewise(name))
     )
 
 
@@ -105,23 +63,16 @@ def became_due(
     By the due time of the latest attempt, or by creation where that is not known; ``waiting`` are
     those still pending. ``step`` counts buckets of ``bucket`` microseconds from ``since`` on.
     """
-    width = sa.literal(bucket, sa.BigInteger)
-    at = sa.func.coalesce(_available, micros(_job.created_at))
+    at = sa.func.coalesce(when.available, when.created)
+    pending = has_status(Status.PENDING).label("pending")
     came = (
-        sa.select(((at - since) // width).label("step"), _pending().label("pending"))
+        sa.select(((at - since) // moment(bucket)).label("step"), pending)
         .where(
             _BY[by] == name,
-            _job.queue.is_(None) if queue is None else _job.queue == queue,
+            job.queue.is_(None) if queue is None else job.queue == queue,
             at.between(since, until),
         )
         .subquery("came")
+        .c
     )
-    return (
-        sa.select(
-            came.c.step,
-            sa.func.count().label("jobs"),
-            sa.func.count().filter(came.c.pending).label("waiting"),
-        )
-        .group_by(came.c.step)
-        .order_by(came.c.step)
-    )
+    return per(came.step, jobs=COUNT, waiting=COUNT.filter(came.pending))

@@ -11,10 +11,19 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook.dialects import bytewise, micros, words
 from jobplaybook.model import UNFINISHED, State, Status
+from jobplaybook.queries import (
+    TRIED,
+    attempt,
+    columns,
+    has_status,
+    in_order,
+    job,
+    moment,
+    when,
+    word,
+)
 from jobplaybook.queries.standing import state_at
-from jobplaybook.tables import attempts, jobs, workers
-
-_job, _attempt = jobs.c, attempts.c
+from jobplaybook.tables import attempts, workers
 
 
 class Why(StrEnum):
@@ -27,33 +36,21 @@ class Why(StrEnum):
     SLOW = "slow"
 
 
-def _judged(until: int, now: int | None) -> ColumnElement[Any]:
-    """Return when a job's lease is judged."""
-    if now is not None:
-        return sa.literal(now, sa.BigInteger)
-    return sa.func.coalesce(micros(_job.read_at), sa.literal(until, sa.BigInteger))
+def _is_over(until: int, now: int | None) -> ColumnElement[bool]:
+    """Return whether a lease is over at ``now``; by default when its row was read."""
+    judged = sa.func.coalesce(when.read, moment(until)) if now is None else moment(now)
+    return when.lease_over < judged
 
 
-def _why(judged: ColumnElement[Any]) -> tuple[sa.Case[Any], sa.Case[Any]]:
-    """Return the reason as a word, and its place in the order of `Why`."""
-    running = _job.status == words(Status.PROCESSING)[0]
-    conditions = (
-        (Why.LEASE_OVER, sa.and_(running, micros(_job.locked_until) < judged)),
-        (Why.DEAD, _job.status == words(Status.DEAD)[0]),
-        (Why.TRIED_AGAIN, sa.func.coalesce(_job.attempts, 0) > 1),
-        (Why.UNFINISHED, _job.status.in_(words(*UNFINISHED))),
+def _by_reason(over: ColumnElement[bool], told: Sequence[ColumnElement[Any]]) -> sa.Case[Any]:
+    """Return what is told of a job by why it is here, in the order of `Why`."""
+    reasons = (
+        sa.and_(has_status(Status.PROCESSING), over),
+        has_status(Status.DEAD),
+        sa.func.coalesce(job.attempts, 0) > 1,
+        has_status(*UNFINISHED),
     )
-    word = sa.case(
-        *((condition, words(why)[0]) for why, condition in conditions), else_=words(Why.SLOW)[0]
-    )
-    place = sa.case(
-        *(
-            (condition, sa.literal_column(str(place)))
-            for place, (_, condition) in enumerate(conditions)
-        ),
-        else_=sa.literal_column(str(len(conditions))),
-    )
-    return word, place
+    return sa.case(*zip(reasons, told[:-1], strict=True), else_=told[-1])
 
 
 def worst(
@@ -76,34 +73,33 @@ def worst(
     each : int
         So many of each kind: those with most attempts, then those longest in the system.
     """
-    at = sa.literal(until, sa.BigInteger)
-    why, place = _why(_judged(until, now))
-    ended = micros(_job.finished_at)
-    in_system = sa.func.coalesce(ended, at) - micros(_job.created_at)
-    tried = sa.func.coalesce(_job.attempts, 0)
-    order = (tried.desc(), in_system.desc().nulls_last(), bytewise(_job.id))
-    found = (
-        sa.select(
-            _job.id,
-            why.label("why"),
-            _job.job_type,
-            _job.queue,
-            state_at(until).label("state"),
-            tried.label("attempts"),
-            micros(_job.created_at).label("created_at"),
-            micros(_job.available_at).label("due_at"),
-            ended.label("finished_at"),
-            in_system.label("in_system"),
-            place.label("kind"),
-            sa.func.row_number().over(partition_by=place, order_by=order).label("place"),
-        )
-        .where(sa.or_(_job.status.in_(words(*UNFINISHED)), ended.between(since, until)))
-        .where(state_at(until) != words(State.SCHEDULED)[0])
-        .where(*(() if queue is None else (_job.queue == queue,)))
-        .subquery("found")
+    over = _is_over(until, now)
+    kind = _by_reason(over, [sa.literal_column(str(place)) for place in range(len(Why))])
+    in_system = sa.func.coalesce(when.finished, moment(until)) - when.created
+    tried = sa.func.coalesce(job.attempts, 0)
+    order = (tried.desc(), in_system.desc().nulls_last(), bytewise(job.id))
+    asked = (
+        job.id,
+        _by_reason(over, words(*Why)).label("why"),
+        *(job.job_type, job.queue),
+        state_at(until).label("state"),
+        tried.label("attempts"),
+        when.created.label("created_at"),
+        when.available.label("due_at"),
+        when.finished.label("finished_at"),
+        in_system.label("in_system"),
     )
-    columns = [column for column in found.c if column.name not in ("kind", "place")]
-    return sa.select(*columns).where(found.c.place <= each).order_by(found.c.kind, found.c.place)
+    place = sa.func.row_number().over(partition_by=kind, order_by=order)
+    found = (
+        sa.select(*asked, kind.label("kind"), place.label("place"))
+        .where(sa.or_(has_status(*UNFINISHED), when.finished.between(since, until)))
+        .where(state_at(until) != word(State.SCHEDULED))
+        .where(*(() if queue is None else (job.queue == queue,)))
+        .subquery("found")
+        .c
+    )
+    chosen = sa.select(*(found[column.name] for column in asked)).where(found.place <= each)
+    return chosen.order_by(found.kind, found.place)
 
 
 def attempts_of(job_ids: Sequence[str], until: int, *, now: int | None = None) -> sa.Select[Any]:
@@ -111,44 +107,24 @@ def attempts_of(job_ids: Sequence[str], until: int, *, now: int | None = None) -
 
     Columns: job_id, attempt, owner, started_at, ended_at, outcome, lease_over_at,
     heartbeat_at. The last two are NULL unless the attempt runs: when its lease ended, where
-    that was before it was judged, and when its worker was last heard of.
-
-    Parameters
-    ----------
-    job_ids : sequence of str
-        Whose attempts.
-    until : int
-        The last look, microseconds UTC.
-    now : int, optional
-        When leases are judged; by default when each row was read, or at the last look.
+    that was before it was judged (at ``now``, or when the row was read, or at ``until``), and
+    when its worker was last heard of.
     """
-    judged = _judged(until, now)
-    lease = micros(_job.locked_until)
-    runs = sa.and_(_job.status == words(Status.PROCESSING)[0], _attempt.attempt == _job.attempts)
-    over = sa.case((sa.and_(runs, lease < judged), lease))
+    runs = sa.and_(has_status(Status.PROCESSING), attempt.attempt == job.attempts)
+    over = sa.case((sa.and_(runs, _is_over(until, now)), when.lease_over))
     beat = sa.case((runs, micros(workers.c.heartbeat_at)))
-    started = micros(_attempt.started_at)
     return (
         sa.select(
-            _attempt.job_id,
-            _attempt.attempt,
-            _attempt.owner,
-            started.label("started_at"),
-            micros(_attempt.ended_at).label("ended_at"),
-            _attempt.outcome,
+            *columns(attempts, "job_id", "attempt", "owner", "started_at", "ended_at", "outcome"),
             over.label("lease_over_at"),
             beat.label("heartbeat_at"),
         )
-        .select_from(
-            attempts.join(jobs, _job.id == _attempt.job_id).outerjoin(
-                workers, workers.c.owner == _attempt.owner
-            )
-        )
-        .where(_attempt.job_id.in_(list(job_ids)))
-        .order_by(started.nulls_last(), bytewise(_attempt.job_id), _attempt.attempt)
+        .select_from(TRIED.outerjoin(workers, workers.c.owner == attempt.owner))
+        .where(attempt.job_id.in_(list(job_ids)))
+        .order_by(when.started.nulls_last(), bytewise(attempt.job_id), attempt.attempt)
     )
 
 
 def queue_names() -> sa.Select[Any]:
     """Return the names of all queues that jobs are in: queue."""
-    return sa.select(_job.queue).group_by(_job.queue).order_by(bytewise(_job.queue).nulls_first())
+    return sa.select(job.queue).group_by(job.queue).order_by(*in_order(job.queue))

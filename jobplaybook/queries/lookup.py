@@ -6,37 +6,30 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jobplaybook.dialects import bytewise, micros
+from jobplaybook.dialects import bytewise
+from jobplaybook.queries import job, when
 from jobplaybook.queries.standing import each_job
-from jobplaybook.tables import deliveries, effects, jobs
-
-_job = jobs.c
+from jobplaybook.tables import deliveries, effects
 
 
 def found(by: str, value: str, now: int) -> sa.Select[Any]:
     """Return the rows of `each_job` that match, unfinished jobs first, then the newest.
 
-    Parameters
-    ----------
-    by : str
-        ``job``, ``key``, ``tenant``, ``provider_id`` or ``delivery``.
-    value : str
-        What to look for; hashed already where the snapshot holds hashes.
+    ``by`` is ``job``, ``key``, ``tenant``, ``provider_id`` or ``delivery``; ``value`` is hashed
+    already where the snapshot holds hashes.
     """
     conditions = {
-        "job": _job.id == value,
-        "key": _job.idempotency_key == value,
-        "tenant": _job.tenant_id == value,
+        "job": job.id == value,
+        "key": job.idempotency_key == value,
+        "tenant": job.tenant_id == value,
         "provider_id": sa.or_(
-            _job.provider_request_id == value,
-            _job.id.in_(sa.select(effects.c.job_id).where(effects.c.provider_id == value)),
+            job.provider_request_id == value,
+            job.id.in_(sa.select(effects.c.job_id).where(effects.c.provider_id == value)),
         ),
-        "delivery": _job.id.in_(sa.select(deliveries.c.job_id).where(deliveries.c.id == value)),
+        "delivery": job.id.in_(sa.select(deliveries.c.job_id).where(deliveries.c.id == value)),
     }
     # Whoever asks wants the jobs that are not done yet: they come before the finished ones.
-    every = each_job(now).where(conditions[by])
-    return every.order_by(None).order_by(
-        _job.finished_at.is_not(None),
-        micros(_job.created_at).desc().nulls_last(),
-        bytewise(_job.id),
+    every = each_job(now).where(conditions[by]).order_by(None)
+    return every.order_by(
+        job.finished_at.is_not(None), when.created.desc().nulls_last(), bytewise(job.id)
     )

@@ -9,96 +9,88 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook.dialects import bytewise, micros, words
 from jobplaybook.model import EffectStatus, Layer, State, Status
+from jobplaybook.queries import COUNT, different, has_status, job, moment, per, when, word
 from jobplaybook.tables import effects, jobs, outbox
-
-_job = jobs.c
-
-
-def _word(word: str) -> ColumnElement[str]:
-    return words(word)[0]
-
-
-def _has_status(*statuses: Status) -> ColumnElement[bool]:
-    return _job.status.in_(words(*statuses))
 
 
 def is_due(now: int) -> ColumnElement[bool]:
     """Return the condition that a job's time has come; an unknown time counts as come."""
-    due = micros(_job.available_at) <= sa.literal(now, sa.BigInteger)
-    return sa.func.coalesce(due, sa.true())
+    return sa.func.coalesce(when.available <= moment(now), sa.true())
 
 
-def is_blocked() -> ColumnElement[bool]:
+def _is_blocked() -> ColumnElement[bool]:
     """Return the condition that another job of the same shard keeps this one from a claim.
 
     Jobs of one shard (a serial key, where the system has one) run one at a time and in order: a
     running one keeps all others back, and so does the first one that waits, due or not.
     """
-    runs, waits = jobs.alias("runs"), jobs.alias("waits")
-    held = sa.select(runs.c.shard).where(
-        runs.c.status == _word(Status.PROCESSING), runs.c.shard.is_not(None)
+    runs, waits = jobs.alias("runs").c, jobs.alias("waits").c
+    held = sa.select(runs.shard).where(
+        runs.status == word(Status.PROCESSING), runs.shard.is_not(None)
     )
     order = (
-        waits.c.priority.desc().nulls_last(),
-        micros(waits.c.created_at).nulls_last(),
-        sa.func.length(waits.c.id),  # numbers that are stored as text keep their order
-        bytewise(waits.c.id),
+        waits.priority.desc().nulls_last(),
+        micros(waits.created_at).nulls_last(),
+        sa.func.length(waits.id),  # numbers that are stored as text keep their order
+        bytewise(waits.id),
     )
-    place = sa.func.row_number().over(partition_by=waits.c.shard, order_by=order)
+    place = sa.func.row_number().over(partition_by=waits.shard, order_by=order)
     line = (
-        sa.select(waits.c.id, place.label("place"))
-        .where(waits.c.status == _word(Status.PENDING), waits.c.shard.is_not(None))
+        sa.select(waits.id, place.label("place"))
+        .where(waits.status == word(Status.PENDING), waits.shard.is_not(None))
         .subquery("line")
+        .c
     )
-    behind = sa.select(line.c.id).where(line.c.place > 1)
-    return sa.and_(_job.shard.is_not(None), sa.or_(_job.shard.in_(held), _job.id.in_(behind)))
+    behind = sa.select(line.id).where(line.place > 1)
+    return sa.and_(job.shard.is_not(None), sa.or_(job.shard.in_(held), job.id.in_(behind)))
+
+
+def due(now: int, *columns: ColumnElement[Any]) -> sa.Subquery:
+    """Return the jobs that are due: columns of theirs, available_at, blocked."""
+    return (
+        sa.select(*columns, when.available.label("available_at"), _is_blocked().label("blocked"))
+        .where(has_status(Status.PENDING), is_due(now))
+        .subquery("due")
+    )
 
 
 def state_at(now: int) -> sa.Case[Any]:
     """Return the job's `State` at ``now``: pending splits by due time and history."""
-    pending = _has_status(Status.PENDING)
-    started = sa.func.coalesce(_job.attempts, 0) > 0
+    pending = has_status(Status.PENDING)
+    started = sa.func.coalesce(job.attempts, 0) > 0
     return sa.case(
-        (sa.and_(pending, is_due(now)), _word(State.AVAILABLE)),
-        (sa.and_(pending, started), _word(State.RETRYABLE)),
-        (pending, _word(State.SCHEDULED)),
-        else_=_job.status,
-    )
-
-
-def _of_effects() -> sa.Subquery:
-    known = (EffectStatus.CONFIRMED, EffectStatus.RECONCILED)
-    return (
-        sa.select(effects.c.job_id, sa.func.count().label("known"))
-        .where(effects.c.status.in_(words(*known)))
-        .group_by(effects.c.job_id)
-        .subquery("effects_of")
-    )
-
-
-def _of_notices() -> sa.Subquery:
-    sent = sa.func.count(outbox.c.published_at)
-    return (
-        sa.select(outbox.c.job_id, sa.func.count().label("all"), sent.label("sent"))
-        .group_by(outbox.c.job_id)
-        .subquery("notices_of")
+        (sa.and_(pending, is_due(now)), word(State.AVAILABLE)),
+        (sa.and_(pending, started), word(State.RETRYABLE)),
+        (pending, word(State.SCHEDULED)),
+        else_=job.status,
     )
 
 
 def _layered() -> tuple[sa.Case[Any], sa.FromClause]:
-    effect, notice = _of_effects(), _of_notices()
-    layer = sa.case(
-        (_has_status(Status.PENDING, Status.HELD), _word(Layer.WAITING)),
-        (
-            sa.and_(_has_status(Status.PROCESSING), effect.c.known > 0),
-            _word(Layer.EFFECT),
-        ),
-        (_has_status(Status.PROCESSING), _word(Layer.CLAIMED)),
-        (notice.c.all == notice.c.sent, _word(Layer.NOTIFIED)),
-        else_=_word(Layer.RESULT),
+    """Return a job's layer, and what it has to be selected from."""
+    known = words(EffectStatus.CONFIRMED, EffectStatus.RECONCILED)
+    effect = (
+        sa.select(effects.c.job_id, COUNT.label("known"))
+        .where(effects.c.status.in_(known))
+        .group_by(effects.c.job_id)
+        .subquery("effects_of")
     )
-    source = jobs.outerjoin(effect, effect.c.job_id == _job.id).outerjoin(
-        notice, notice.c.job_id == _job.id
+    sent = sa.func.count(outbox.c.published_at)
+    notice = (
+        sa.select(outbox.c.job_id, COUNT.label("all"), sent.label("sent"))
+        .group_by(outbox.c.job_id)
+        .subquery("notices_of")
+    )
+    processing = has_status(Status.PROCESSING)
+    layer = sa.case(
+        (has_status(Status.PENDING, Status.HELD), word(Layer.WAITING)),
+        (sa.and_(processing, effect.c.known > 0), word(Layer.EFFECT)),
+        (processing, word(Layer.CLAIMED)),
+        (notice.c.all == notice.c.sent, word(Layer.NOTIFIED)),
+        else_=word(Layer.RESULT),
+    )
+    source = jobs.outerjoin(effect, effect.c.job_id == job.id).outerjoin(
+        notice, notice.c.job_id == job.id
     )
     return layer, source
 
@@ -106,19 +98,13 @@ def _layered() -> tuple[sa.Case[Any], sa.FromClause]:
 def counts(now: int) -> sa.Select[Any]:
     """Return job counts: queue, job_type, status, state, layer, count."""
     layer, source = _layered()
-    columns = (
-        _job.queue.label("queue"),
-        _job.job_type.label("job_type"),
-        _job.status.label("status"),
-        state_at(now).label("state"),
-        layer.label("layer"),
+    state = state_at(now).label("state")
+    standing = (
+        sa.select(job.queue, job.job_type, job.status, state, layer.label("layer"))
+        .select_from(source)
+        .subquery("standing")
     )
-    inner = sa.select(*columns).select_from(source).subquery("standing")
-    return (
-        sa.select(*inner.c, sa.func.count().label("count"))
-        .group_by(*inner.c)
-        .order_by(*(bytewise(column).nulls_first() for column in inner.c))
-    )
+    return per(*standing.c, count=COUNT)
 
 
 def each_job(now: int) -> sa.Select[Any]:
@@ -128,26 +114,22 @@ def each_job(now: int) -> sa.Select[Any]:
     and finished that has passed; NULL where the time is not known.
     """
     layer, source = _layered()
-    at = sa.literal(now, sa.BigInteger)
     since = sa.case(
-        (micros(_job.finished_at).is_not(None), micros(_job.finished_at)),
-        (_has_status(Status.PROCESSING), micros(_job.claimed_at)),
-        (is_due(now), micros(_job.available_at)),
-        else_=micros(_job.updated_at),
+        (when.finished.is_not(None), when.finished),
+        (has_status(Status.PROCESSING), when.claimed),
+        (is_due(now), when.available),
+        else_=micros(job.updated_at),
     )
     return (
         sa.select(
-            _job.id,
-            _job.job_type,
-            _job.queue,
-            _job.status,
+            *(job.id, job.job_type, job.queue, job.status),
             state_at(now).label("state"),
             layer.label("layer"),
-            ((at - micros(_job.created_at)) / 1e6).label("age_seconds"),
-            ((at - since) / 1e6).label("in_state_seconds"),
+            ((moment(now) - when.created) / 1e6).label("age_seconds"),
+            ((moment(now) - since) / 1e6).label("in_state_seconds"),
         )
         .select_from(source)
-        .order_by(micros(_job.created_at).desc().nulls_last(), bytewise(_job.id))
+        .order_by(when.created.desc().nulls_last(), bytewise(job.id))
     )
 
 
@@ -158,27 +140,13 @@ def claimable(now: int) -> sa.Select[Any]:
     take; the age of the oldest is ``now`` minus its ``available_at``: not its creation, and never
     a parked retry. ``tenants`` and ``types`` count the different ones among all that are due.
     """
-    due = (
-        sa.select(
-            _job.queue,
-            _job.tenant_id,
-            _job.job_type,
-            micros(_job.available_at).label("available_at"),
-            is_blocked().label("blocked"),
-        )
-        .where(_has_status(Status.PENDING), is_due(now))
-        .subquery("due")
-    )
-    free = sa.not_(due.c.blocked)
-    return (
-        sa.select(
-            due.c.queue,
-            sa.func.count().label("due"),
-            sa.func.count().filter(free).label("count"),
-            sa.func.min(due.c.available_at).filter(free).label("oldest_at"),
-            sa.func.count(sa.distinct(due.c.tenant_id)).label("tenants"),
-            sa.func.count(sa.distinct(due.c.job_type)).label("types"),
-        )
-        .group_by(due.c.queue)
-        .order_by(bytewise(due.c.queue).nulls_first())
+    of = due(now, job.queue, job.tenant_id, job.job_type).c
+    free = sa.not_(of.blocked)
+    return per(
+        of.queue,
+        due=COUNT,
+        count=COUNT.filter(free),
+        oldest_at=sa.func.min(of.available_at).filter(free),
+        tenants=different(of.tenant_id),
+        types=different(of.job_type),
     )

@@ -7,13 +7,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from jobplaybook.dialects import bytewise, micros
+from jobplaybook.queries import columns
 from jobplaybook.tables import vitals
 
 
 def samples() -> sa.Select[Any]:
     """Return every sign, the first sample first: taken_at, name, subject, value."""
     sign = vitals.c
-    taken = micros(sign.taken_at)
-    return sa.select(taken.label("taken_at"), sign.name, sign.subject, sign.value).order_by(
-        taken, bytewise(sign.name), bytewise(sign.subject)
-    )
+    order = (micros(sign.taken_at), bytewise(sign.name), bytewise(sign.subject))
+    return sa.select(*columns(vitals)).order_by(*order)

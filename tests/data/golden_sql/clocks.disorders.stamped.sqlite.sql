@@ -3,4 +3,4 @@ FROM (SELECT CASE WHEN ((jobplaybook.jobs.created_at) - (jobplaybook.jobs.claime
 FROM jobplaybook.jobs 
 WHERE (jobplaybook.jobs.created_at) - (jobplaybook.jobs.claimed_at) > 1000000 OR (jobplaybook.jobs.claimed_at) - (jobplaybook.jobs.finished_at) > 1000000 OR (jobplaybook.jobs.created_at) - (jobplaybook.jobs.finished_at) > 1000000 UNION ALL SELECT 'attempt-ended-before-started' AS kind, jobplaybook.attempts.job_id AS job_id, jobplaybook.jobs.job_type AS job_type, jobplaybook.jobs.tenant_id AS tenant_id, (jobplaybook.attempts.started_at) AS at, (jobplaybook.attempts.started_at) - (jobplaybook.attempts.ended_at) AS apart 
 FROM jobplaybook.attempts LEFT OUTER JOIN jobplaybook.jobs ON jobplaybook.jobs.id = jobplaybook.attempts.job_id 
-WHERE (jobplaybook.attempts.started_at) - (jobplaybook.attempts.ended_at) > 1000000) AS odd GROUP BY odd.kind ORDER BY odd.kind
+WHERE (jobplaybook.attempts.started_at) - (jobplaybook.attempts.ended_at) > 1000000) AS odd GROUP BY odd.kind ORDER BY odd.kind NULLS FIRST

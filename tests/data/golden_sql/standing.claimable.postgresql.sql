@@ -7,4 +7,4 @@ FROM jobplaybook.jobs AS waits
 WHERE waits.status = 'pending' AND waits.shard IS NOT NULL) AS line 
 WHERE line.place > 1)) AS blocked 
 FROM jobplaybook.jobs 
-WHERE jobplaybook.jobs.status IN ('pending') AND coalesce((CASE WHEN jobplaybook.jobs.available_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.jobs.available_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) <= 1796094000000000, true)) AS due GROUP BY due.queue ORDER BY (due.queue) COLLATE "C" NULLS FIRST
+WHERE jobplaybook.jobs.status = 'pending' AND coalesce((CASE WHEN jobplaybook.jobs.available_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.jobs.available_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) <= 1796094000000000, true)) AS due GROUP BY due.queue ORDER BY (due.queue) COLLATE "C" NULLS FIRST

@@ -7,4 +7,4 @@ FROM jobplaybook.jobs AS waits
 WHERE waits.status = 'pending' AND waits.shard IS NOT NULL) AS line 
 WHERE line.place > 1)) AS blocked 
 FROM jobplaybook.jobs 
-WHERE jobplaybook.jobs.status IN ('pending') AND coalesce((jobplaybook.jobs.available_at) <= 1796094000000000, 1) = 1) AS due GROUP BY due.queue ORDER BY due.queue NULLS FIRST
+WHERE jobplaybook.jobs.status = 'pending' AND coalesce((jobplaybook.jobs.available_at) <= 1796094000000000, 1) = 1) AS due GROUP BY due.queue ORDER BY due.queue NULLS FIRST
