@@ -9,19 +9,24 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jobplaybook.detectors import findings
-from jobplaybook.detectors.findings import BlastRadius, Finding, short, when_text
+from jobplaybook.detectors.findings import Finding, short, when_text
 from jobplaybook.detectors.flow import (
     is_backlog,
     is_draining,
     is_stalled,
     oldest_age_seconds,
     queue_name,
+    queue_numbers,
 )
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.model import Layer, Severity, State
 from jobplaybook.units import count_text, duration_text, iso, plain
 
 _NATIVE = "Native statement, to be copied and checked: "
+_FIRST = (
+    "First requeue what they hold, then start workers: a worker that starts deletes the rows of "
+    "silent ones, and the trace of their jobs with them."
+)
 _WIDTH = 100
 _NAME_WIDTH = 40
 _MOST_QUEUES = 12
@@ -30,41 +35,20 @@ _MOST_OTHERS = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Triage:
-    """The answer of `jobplaybook.triage`.
+    """The answer of `jobplaybook.triage`."""
 
-    Parameters
-    ----------
-    verdict : Finding
-        The finding that ranks first, or ``healthy`` or ``unknown``.
-    findings : tuple of Finding
-        All of them, the most severe first, causes before consequences.
-    situation : Situation
-        What they rest on.
-    label : str
-        The source's name as it may be shown.
-    warnings : tuple of str
-        What the reader has to know about the capture.
-    """
-
-    verdict: Finding
-    findings: tuple[Finding, ...]
-    situation: Situation
-    label: str
-    warnings: tuple[str, ...] = ()
+    verdict: Finding  # the finding that ranks first, or ``healthy`` or ``unknown``
+    findings: tuple[Finding, ...]  # the most severe first, causes before consequences
+    situation: Situation  # what they rest on
+    label: str  # the source's name as it may be shown
+    warnings: tuple[str, ...] = ()  # what the reader has to know about the capture
 
     def to_json(self) -> dict[str, Any]:
         """Return the JSON document of ``jobplaybook triage``."""
-        seen = self.situation
+        seen, verdict = self.situation, self.verdict.to_json()
+        shown = ("code", "layer", "sentence", "since", "severity", "blast_radius")
         return {
-            "verdict": {
-                "code": self.verdict.code,
-                "layer": self.verdict.layer,
-                "sentence": self.verdict.sentence,
-                "since": iso(self.verdict.since),
-                "severity": self.verdict.severity.word,
-                "blast_radius": self.verdict.radius.to_json(),
-                "eta": None,
-            },
+            "verdict": {**{key: verdict[key] for key in shown}, "eta": None},
             "system": seen.system,
             "source": self.label,
             "now": iso(seen.now),
@@ -81,7 +65,7 @@ class Triage:
 
     def __str__(self) -> str:
         """Return the screen: the verdict first, then the queues, then what is not known."""
-        lines = [*_headline(self), "", *_others(self), *_table(self), *_foot(self)]
+        lines = [*_headline(self), "", *_others(self), *_table(self.situation), *_foot(self)]
         # Whatever a job, a queue or a file put into a line: one line stays one line.
         return "\n".join(plain(line) for line in lines)
 
@@ -103,20 +87,13 @@ def judge(
         The system's own statement that frees the jobs of dead owners: to be copied, never run.
     """
     found = [_advised(finding, advice) for finding in findings(situation)]
-    said = [*warnings, *time_warnings(situation)]
     return Triage(
         verdict=_verdict(situation, found),
         findings=tuple(found),
         situation=situation,
         label=label,
-        warnings=tuple(said),
+        warnings=(*warnings, *time_warnings(situation)),
     )
-
-
-_FIRST = (
-    "First requeue what they hold, then start workers: a worker that starts deletes the rows of "
-    "silent ones, and the trace of their jobs with them."
-)
 
 
 def _advised(finding: Finding, advice: str | None) -> Finding:
@@ -166,28 +143,19 @@ def _verdict(situation: Situation, found: Sequence[Finding]) -> Finding:
 
 
 def _unknown(why: str, step: str) -> Finding:
-    return Finding(
-        code="unknown",
-        severity=Severity.NOTE,
-        layer=None,
-        sentence=f"The facts allow no verdict: {why}.",
-        next=(step,),
-    )
+    said = f"The facts allow no verdict: {why}."
+    return Finding(code="unknown", severity=Severity.NOTE, layer=None, sentence=said, next=(step,))
 
 
 def _healthy(situation: Situation) -> Finding:
     running = situation.states.get(State.PROCESSING, 0)
     done = sum(queue.completions for queue in situation.queues)
     lately = duration_text(situation.rate_seconds)
-    ended = f"{done:,} completed in the last {lately}" if situation.knows_ends else ""
-    parts = [*_waiting(situation), f"{count_text(running, 'job')} running", ended]
-    return Finding(
-        code="healthy",
-        severity=Severity.NOTE,
-        layer=None,
-        radius=BlastRadius(),
-        sentence=f"Nothing asks for action: {', '.join(part for part in parts if part)}.",
-    )
+    parts = [*_waiting(situation), f"{count_text(running, 'job')} running"]
+    if situation.knows_ends:
+        parts.append(f"{done:,} completed in the last {lately}")
+    said = f"Nothing asks for action: {', '.join(parts)}."
+    return Finding(code="healthy", severity=Severity.NOTE, layer=None, sentence=said)
 
 
 def _waiting(situation: Situation) -> list[str]:
@@ -213,51 +181,37 @@ def queue_word(situation: Situation, queue: QueueState) -> str:
     if is_stalled(situation, queue):
         return "stalled"
     if is_backlog(situation, queue):
-        return _backlog_word(situation, queue)
-    if not queue.backlog and "unfinished" in situation.not_read:
+        if not situation.knows_flow:
+            return "waiting too long"
+        if is_draining(situation, queue):
+            return "draining"
+        return "growing" if queue.arrivals > queue.left else "not clearing"
+    if queue.claimable:
+        return "waiting, capacity unknown"
+    if queue.backlog:
+        return "behind its shard"
+    if "unfinished" in situation.not_read:
         return "not read whole"
-    if not queue.claimable:
-        return (
-            "behind its shard"
-            if queue.backlog
-            else "nothing due"
-            if queue.waiting
-            else "no backlog"
-        )
-    return "waiting, capacity unknown"
-
-
-def _backlog_word(situation: Situation, queue: QueueState) -> str:
-    if not (situation.knows_arrivals and situation.knows_ends):
-        return "waiting too long"
-    if is_draining(situation, queue):
-        return "draining"
-    return "growing" if queue.arrivals > queue.left else "not clearing"
+    return "nothing due" if queue.waiting else "no backlog"
 
 
 def _queue_json(situation: Situation, queue: QueueState) -> dict[str, Any]:
+    events = {
+        "arrival_rate": queue.arrivals if situation.knows_arrivals else None,
+        "claim_rate": queue.claims if situation.knows_claims else None,
+        "completion_rate": queue.left if situation.knows_ends else None,
+        "dead_rate": queue.dead if situation.knows_ends else None,
+        "net_rate": queue.left - queue.arrivals if situation.knows_flow else None,
+    }
     seconds = situation.rate_seconds
-    arrivals, claims, ends = (
-        situation.knows_arrivals,
-        situation.knows_claims,
-        situation.knows_ends,
-    )
-    net = (queue.left - queue.arrivals) / seconds
     return {
-        "queue": queue.queue,
-        "waiting": queue.waiting,
-        "due": queue.backlog,
-        "claimable": queue.claimable,
-        "running": queue.running,
-        "oldest_claimable_age_seconds": oldest_age_seconds(situation, queue),
-        "arrival_rate": queue.arrivals / seconds if arrivals else None,
-        "claim_rate": queue.claims / seconds if claims else None,
-        "completion_rate": queue.left / seconds if ends else None,
-        "dead_rate": queue.dead / seconds if ends else None,
-        "net_rate": net if arrivals and ends else None,
-        "rate_window_seconds": seconds,
+        **queue_numbers(situation, queue),
+        **{name: None if many is None else many / seconds for name, many in events.items()},
         "state": queue_word(situation, queue),
     }
+
+
+# The screen
 
 
 def _headline(triage: Triage) -> list[str]:
@@ -300,25 +254,19 @@ def _others(triage: Triage) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def _table(triage: Triage) -> list[str]:
-    seen = triage.situation
+def _table(seen: Situation) -> list[str]:
     if not seen.queues:
         return []
     queues, rest = _shown_queues(seen)
-    rows = [_queue_row(seen, queue) for queue in queues]
-    width = max(5, *(len(row[0]) for row in rows))
-    head = (
-        f"{'queue':<{width}}  {'waiting':>7}  {'oldest':>10}  {'in/min':>7}  {'done/min':>8}  state"
-    )
+    head = ("queue", "waiting", "oldest", "in/min", "done/min", "state")
+    rows = [head, *(_queue_row(seen, queue) for queue in queues)]
+    width = max(len(row[0]) for row in rows)
     lines = [
-        head,
-        *(
-            f"{name:<{width}}  {waiting:>7}  {oldest:>10}  {came:>7}  {done:>8}  {word}"
-            for name, waiting, oldest, came, done, word in rows
-        ),
+        f"{name:<{width}}  {waiting:>7}  {oldest:>10}  {came:>7}  {done:>8}  {word}"
+        for name, waiting, oldest, came, done, word in rows
     ]
-    words = Counter(queue_word(seen, queue) for queue in rest)
     if rest:
+        words = Counter(queue_word(seen, queue) for queue in rest)
         counted = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
         lines += _wrapped("", f"and {count_text(len(rest), 'queue')} more: {counted}")
     return lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids, short
+from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids, fitting, short
 from jobplaybook.detectors.leases import is_doubtful
 from jobplaybook.detectors.situation import HeldJob, Situation
 from jobplaybook.model import Quality, Severity
@@ -25,24 +25,33 @@ QUESTIONS = {
 """Facts to the question that goes unanswered without them, the gravest first."""
 
 
-def blind_questions(situation: Situation) -> dict[str, str]:
-    """Return the absent facts and what each leaves unanswered."""
-    if not situation.facts:
-        return dict(QUESTIONS)
-    states = {"finished_at": "finished"}
-    return {
-        fact: question
-        for fact, question in QUESTIONS.items()
-        if situation.grade(fact, state=states.get(fact, "live")) is Quality.ABSENT
-    }
-
-
 def data_blind(situation: Situation) -> list[Finding]:
     """Say which facts are missing for which question, and what a capture did not read."""
-    blind = blind_questions(situation)
+    blind = {
+        fact: question
+        for fact, question in QUESTIONS.items()
+        if situation.grade(fact, state="finished" if fact == "finished_at" else "live")
+        is Quality.ABSENT
+    }
     running = _unknowable(situation, blind)
     if not blind and not running and not situation.not_read:
         return []
+    parts, steps = [], []
+    if situation.not_read:
+        unread = ((short(name), short(why, 200)) for name, why in situation.not_read.items())
+        what = "; ".join(f"{name}: {why}" for name, why in unread)
+        parts.append(f"Not everything was read ({what}).")
+        steps.append("Capture again with a larger --budget or a shorter --since.")
+    if running:
+        jobs, live = count_text(len(running), "running job"), fitting(len(running), "lives", "live")
+        parts.append(f"Nothing tells whether {jobs} still {live}.")
+    if blind:
+        facts = ", ".join(blind).replace("_", " ")
+        parts.append(f"{short(situation.system)} does not record: {facts}.")
+    if "tenant" in blind:
+        steps.append("Name the payload field that holds the tenant: --tenant-path args.NAME")
+    if "error" in blind:
+        steps.append("Look for the reasons of failures in the workers' logs.")
     grave = bool(running) or bool({"unfinished", "jobs"} & set(situation.not_read))
     return [
         Finding(
@@ -52,13 +61,13 @@ def data_blind(situation: Situation) -> list[Finding]:
             count=len(blind),
             radius=BlastRadius(jobs=len(running)),
             job_ids=first_ids(job.id for job in running),
-            sentence=_sentence(situation, blind, len(running)),
+            sentence=" ".join(parts),
             evidence={
                 "missing": blind,
                 "notes": {fact: situation.fact_notes.get((fact, "live"), "") for fact in blind},
                 "not_read": dict(situation.not_read),
             },
-            next=_next(situation, blind),
+            next=tuple(steps),
         )
     ]
 
@@ -69,29 +78,3 @@ def _unknowable(situation: Situation, blind: dict[str, str]) -> list[HeldJob]:
         return list(situation.held)
     workers = {worker.owner: worker for worker in situation.workers}
     return [job for job in situation.held if job.claimed_at is None and is_doubtful(job, workers)]
-
-
-def _sentence(situation: Situation, blind: dict[str, str], running: int) -> str:
-    parts = []
-    if situation.not_read:
-        unread = ((short(name), short(why, 200)) for name, why in situation.not_read.items())
-        what = "; ".join(f"{name}: {why}" for name, why in unread)
-        parts.append(f"Not everything was read ({what}).")
-    if running:
-        jobs = count_text(running, "running job")
-        parts.append(f"Nothing tells whether {jobs} still {'lives' if running == 1 else 'live'}.")
-    if blind:
-        facts = ", ".join(blind).replace("_", " ")
-        parts.append(f"{short(situation.system)} does not record: {facts}.")
-    return " ".join(parts)
-
-
-def _next(situation: Situation, blind: dict[str, str]) -> tuple[str, ...]:
-    steps = []
-    if situation.not_read:
-        steps.append("Capture again with a larger --budget or a shorter --since.")
-    if "tenant" in blind:
-        steps.append("Name the payload field that holds the tenant: --tenant-path args.NAME")
-    if "error" in blind:
-        steps.append("Look for the reasons of failures in the workers' logs.")
-    return tuple(steps)

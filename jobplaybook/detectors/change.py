@@ -16,22 +16,12 @@ _BUCKETS = 288  # five minutes each over a day
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rise:
-    """Where a series began to run at a higher rate.
+    """Where a series began to run at a higher rate."""
 
-    Parameters
-    ----------
-    index : int
-        The first bucket of the higher part.
-    before, after : float
-        Mean events per bucket in front of it and from it on.
-    evidence : float
-        Log-likelihood ratio of two rates against one, nats.
-    """
-
-    index: int
-    before: float
-    after: float
-    evidence: float
+    index: int  # the first bucket of the higher part
+    before: float  # mean events per bucket in front of it
+    after: float  # and from it on
+    evidence: float  # log-likelihood ratio of two rates against one, nats
 
 
 def rise(counts: Sequence[int]) -> Rise | None:
@@ -86,18 +76,10 @@ def _fit(events: int, buckets: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
-    """Events counted in buckets of one width.
+    """Events counted in buckets of one width."""
 
-    Parameters
-    ----------
-    begin, width : int
-        Where the first bucket begins and how wide each is, microseconds.
-    counts : tuple of int
-        Events per bucket.
-    """
-
-    begin: int
-    width: int
+    begin: int  # where the first bucket begins, microseconds UTC
+    width: int  # how wide each is, microseconds
     counts: tuple[int, ...] = ()
 
     def index(self, at: int) -> int:
@@ -117,16 +99,9 @@ class Series:
 
 
 def series_over(since: int, until: int, *, most: int = _BUCKETS, least: int = MICROS) -> Series:
-    """Return empty buckets over [since, until].
+    """Return empty buckets over [since, until], microseconds UTC, both ends included.
 
-    Parameters
-    ----------
-    since, until : int
-        The span, microseconds UTC; both ends belong to it.
-    most : int
-        The most buckets.
-    least : int
-        The least width of one, microseconds.
+    There are ``most`` buckets at most, and none is narrower than ``least`` microseconds.
 
     Examples
     --------

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from jobplaybook.detectors.change import Rise, rise
 from jobplaybook.detectors.findings import (
     BlastRadius,
     Finding,
+    fields_of,
+    fitting,
     rate_text,
     short,
     when_text,
 )
 from jobplaybook.detectors.flow import (
     NORMAL_FACTOR,
-    is_backlog,
-    is_stalled,
+    by_queue,
+    is_late,
     queue_name,
+    radius_of_queue,
 )
-from jobplaybook.detectors.harm import harm_by_queue
 from jobplaybook.detectors.signs import ClassLoad, WaitingClass
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.model import Layer, Severity
@@ -46,7 +46,6 @@ OVERTAKEN = 10
 
 
 Queues = Mapping[str | None, QueueState]
-_NOTE = Severity.NOTE
 
 
 def queues_by_name(situation: Situation) -> Queues:
@@ -60,17 +59,16 @@ def queues_by_name(situation: Situation) -> Queues:
 def class_flood(situation: Situation) -> list[Finding]:
     """Find one type or tenant that rose far above its usual rate and makes most of a backlog."""
     states = queues_by_name(situation)
-    by_queue: dict[str | None, list[ClassLoad]] = defaultdict(list)
-    for load in situation.loads:
-        state = states.get(load.queue)
-        if state is not None and is_flood(situation, state, load):
-            by_queue[load.queue].append(load)
-    harmed = harm_by_queue(situation) if by_queue else {}
-    found = [
-        _flood(situation, states[queue], floods, harmed.get(queue, _NOTE))
-        for queue, floods in by_queue.items()
+    floods = [
+        load
+        for load in situation.loads
+        if load.queue in states and _is_flood(situation, states[load.queue], load)
     ]
-    return sorted(found, key=lambda finding: -finding.count)
+    return by_queue(
+        situation,
+        floods,
+        lambda loads, harm: _flood(situation, states[loads[0].queue], loads, harm),
+    )
 
 
 def is_most(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
@@ -78,14 +76,10 @@ def is_most(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
 
     A queue that stands still would do so with less in it too: nothing floods it.
     """
-    return (
-        load.due >= max(FLOOD_JOBS, FLOOD_SHARE * queue.backlog)
-        and is_backlog(situation, queue)
-        and not is_stalled(situation, queue)
-    )
+    return load.due >= max(FLOOD_JOBS, FLOOD_SHARE * queue.backlog) and is_late(situation, queue)
 
 
-def is_flood(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
+def _is_flood(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
     """Whether a class makes most of a queue's backlog, and came far faster than is usual for it.
 
     Where it has no past to tell what is usual, it is one if others wait beside it.
@@ -94,56 +88,44 @@ def is_flood(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
         return False
     rose = rise(load.became_due.counts)
     if rose is None:
-        return not _has_past(load) and load.due < queue.backlog
+        past = sum(load.became_due.counts) - sum(load.still_due.counts)
+        return past < FLOOD_PAST and load.due < queue.backlog
     came_with_it = sum(load.still_due.counts[rose.index :])
     return rose.after >= FLOOD_FACTOR * rose.before and came_with_it >= FLOOD_PART * load.due
 
 
-def _has_past(load: ClassLoad) -> bool:
-    return sum(load.became_due.counts) - sum(load.still_due.counts) >= FLOOD_PAST
-
-
 def _flood(
-    situation: Situation, state: QueueState, floods: Sequence[ClassLoad], severity: Severity
+    situation: Situation, state: QueueState, floods: Sequence[ClassLoad], harm: Severity
 ) -> Finding:
     load = max(floods, key=lambda flood: (flood.due, flood.by == "type"))
     rose = rise(load.became_due.counts)
+    top = [each for each in situation.loads if each.queue == state.queue]
+    seconds = load.became_due.width / MICROS
     return Finding(
         code="class-flood",
-        severity=severity,
+        severity=harm,
         layer=Layer.WAITING,
         sure=rose is not None,
         since=state.oldest_at if rose is None else load.became_due.time(rose.index),
         count=load.due,
-        radius=BlastRadius(
-            jobs=state.backlog,
-            tenants=state.tenants if situation.knows_tenants else None,
-            types=state.types or None,
-        ),
+        radius=radius_of_queue(situation, state),
         sentence=_flood_sentence(state, floods, load, rose),
         evidence={
             "queue": state.queue,
             "due": state.backlog,
-            "class": {"by": load.by, "name": load.name, "due": load.due},
-            "came_due_rate": None if rose is None else rose.after / _bucket_seconds(load),
-            "usual_rate": None if rose is None else rose.before / _bucket_seconds(load),
-            "top": _top(situation, state.queue),
+            "class": fields_of(load, "by", "name", "due"),
+            "came_due_rate": None if rose is None else rose.after / seconds,
+            "usual_rate": None if rose is None else rose.before / seconds,
+            "top": [
+                fields_of(each, "by", "name", "due")
+                for each in sorted(top, key=lambda load: (load.by, -load.due, load.name))
+            ],
         },
         next=(
             f"Hold back or limit this {load.by} alone: the others then wait no longer.",
             "Ask whose it is and whether all of it is still wanted.",
         ),
     )
-
-
-def _bucket_seconds(load: ClassLoad) -> float:
-    return load.became_due.width / MICROS
-
-
-def _top(situation: Situation, queue: str | None) -> list[dict[str, Any]]:
-    loads = [load for load in situation.loads if load.queue == queue]
-    ordered = sorted(loads, key=lambda load: (load.by, -load.due, load.name))
-    return [{"by": load.by, "name": load.name, "due": load.due} for load in ordered]
 
 
 def _flood_sentence(
@@ -156,17 +138,15 @@ def _flood_sentence(
     )
     rest = max(state.backlog - load.due, 0)
     behind = f"; {count_text(rest)} of others wait among them" if rest else ""
+    rates = "what is usual for it is not known"
+    if rose is not None:
+        seconds = load.became_due.width / MICROS
+        after, before = rate_text(rose.after / seconds), rate_text(rose.before / seconds)
+        rates = f"{after} came due where {before} is usual"
     return (
         f"Of {count_text(state.backlog, 'job')} that wait in queue {queue_name(state.queue)}, "
-        f"{said}: {_rates_text(load, rose)}{behind}."
+        f"{said}: {rates}{behind}."
     )
-
-
-def _rates_text(load: ClassLoad, rose: Rise | None) -> str:
-    if rose is None:
-        return "what is usual for it is not known"
-    after, before = (rate / _bucket_seconds(load) for rate in (rose.after, rose.before))
-    return f"{rate_text(after)} came due where {rate_text(before)} is usual"
 
 
 # Starvation
@@ -175,16 +155,12 @@ def _rates_text(load: ClassLoad, rose: Rise | None) -> str:
 def starvation(situation: Situation) -> list[Finding]:
     """Find classes of a queue that wait while jobs that were due later are claimed."""
     states = queues_by_name(situation)
-    by_queue: dict[str | None, list[WaitingClass]] = defaultdict(list)
-    for waiting in situation.waiting_classes:
-        if is_starved(situation, states, waiting):
-            by_queue[waiting.queue].append(waiting)
-    harmed = harm_by_queue(situation) if by_queue else {}
-    found = [
-        _starved(situation, queue, classes, max(Severity.TICKET, harmed.get(queue, _NOTE)))
-        for queue, classes in by_queue.items()
+    starved = [
+        waiting
+        for waiting in situation.waiting_classes
+        if waiting.overtaken >= OVERTAKEN and has_waited(situation, states, waiting)
     ]
-    return sorted(found, key=lambda finding: -finding.count)
+    return by_queue(situation, starved, lambda classes, harm: _starved(situation, classes, harm))
 
 
 def has_waited(situation: Situation, states: Queues, waiting: WaitingClass) -> bool:
@@ -198,36 +174,25 @@ def has_waited(situation: Situation, states: Queues, waiting: WaitingClass) -> b
     return age >= longest and not claimed
 
 
-def is_starved(situation: Situation, states: Queues, waiting: WaitingClass) -> bool:
-    """Whether a class waits long while its queue claims what was due later."""
-    return waiting.overtaken >= OVERTAKEN and has_waited(situation, states, waiting)
-
-
-def _starved(
-    situation: Situation,
-    queue: str | None,
-    classes: Sequence[WaitingClass],
-    severity: Severity,
-) -> Finding:
-    oldest = min(waiting.oldest_at for waiting in classes)
+def _starved(situation: Situation, classes: Sequence[WaitingClass], harm: Severity) -> Finding:
+    jobs = sum(waiting.claimable for waiting in classes)
+    mine = classes[0].priority
+    higher = mine is not None and any(
+        p is not None and p > mine for _, p, _ in classes[0].overtaking
+    )
     return Finding(
         code="starvation",
-        severity=severity,
+        severity=max(Severity.TICKET, harm),
         layer=Layer.WAITING,
-        since=oldest,
-        count=sum(waiting.claimable for waiting in classes),
-        radius=BlastRadius(
-            jobs=sum(waiting.claimable for waiting in classes),
-            types=len({waiting.job_type for waiting in classes}),
-        ),
-        sentence=_starved_sentence(situation, queue, classes),
+        since=min(waiting.oldest_at for waiting in classes),
+        count=jobs,
+        radius=BlastRadius(jobs=jobs, types=len({waiting.job_type for waiting in classes})),
+        sentence=_starved_sentence(situation, classes),
         evidence={
-            "queue": queue,
+            "queue": classes[0].queue,
             "classes": [
                 {
-                    "job_type": waiting.job_type,
-                    "priority": waiting.priority,
-                    "claimable": waiting.claimable,
+                    **fields_of(waiting, "job_type", "priority", "claimable"),
                     "oldest_due_at": iso(waiting.oldest_at),
                     "last_claim_at": iso(waiting.last_claim_at),
                     "overtaken_by": [
@@ -239,13 +204,16 @@ def _starved(
             ],
             "rate_window_seconds": situation.rate_seconds,
         },
-        next=_starved_next(classes[0]),
+        next=(
+            "The others have a higher priority: give this class workers or a queue of its own."
+            if higher
+            else "No priority explains it: do the workers know this type, and may they take it?",
+            "Do not raise priorities by hand in the table before that is known.",
+        ),
     )
 
 
-def _starved_sentence(
-    situation: Situation, queue: str | None, classes: Sequence[WaitingClass]
-) -> str:
+def _starved_sentence(situation: Situation, classes: Sequence[WaitingClass]) -> str:
     worst = max(classes, key=lambda waiting: waiting.claimable)
     age = duration_text((situation.flow_until - worst.oldest_at) / MICROS)
     last = (
@@ -261,8 +229,8 @@ def _starved_sentence(
     )
     return (
         f"{count_text(worst.claimable, 'job')} of {_class_name(worst.job_type, worst.priority)} "
-        f"{'waits' if worst.claimable == 1 else 'wait'} in queue {queue_name(queue)} for up to "
-        f"{age}, {last}{others}; meanwhile {worst.overtaken:,} jobs that were due later were "
+        f"{fitting(worst.claimable, 'waits', 'wait')} in queue {queue_name(worst.queue)} for up "
+        f"to {age}, {last}{others}; meanwhile {worst.overtaken:,} jobs that were due later were "
         f"claimed in the last {duration_text(situation.rate_seconds)} ({by})."
     )
 
@@ -270,14 +238,3 @@ def _starved_sentence(
 def _class_name(job_type: str | None, priority: int | None) -> str:
     name = short(job_type) if job_type is not None else "unknown type"
     return name if priority is None else f"{name} (priority {priority})"
-
-
-def _starved_next(waiting: WaitingClass) -> tuple[str, ...]:
-    mine = waiting.priority
-    higher = mine is not None and any(p is not None and p > mine for _, p, _ in waiting.overtaking)
-    first = (
-        "The others have a higher priority: give this class workers or a queue of its own."
-        if higher
-        else "No priority explains it: do the workers know this type, and may they take it?"
-    )
-    return first, "Do not raise priorities by hand in the table before that is known."

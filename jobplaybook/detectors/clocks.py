@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from jobplaybook.detectors.findings import BlastRadius, Finding, first_ids, in_order, names_text
+from jobplaybook.detectors.findings import (
+    BlastRadius,
+    Finding,
+    fields_of,
+    first_ids,
+    fitting,
+    in_order,
+    names_text,
+)
 from jobplaybook.detectors.situation import Situation, WorkerState
 from jobplaybook.model import Layer, Quality, Severity
 from jobplaybook.units import MICROS, count_text, duration_text, iso
@@ -28,19 +34,30 @@ SAID = {
 
 def clock_skew(situation: Situation) -> list[Finding]:
     """Find times whose order cannot be, and heartbeats that lie ahead of the database's clock."""
-    ahead = workers_ahead(situation)
+    ahead = {
+        worker.owner: seconds
+        for worker in situation.workers
+        if (seconds := _ahead_seconds(situation, worker)) > TOLERANCE_SECONDS
+    }
     rows = sum(disorder.rows for disorder in situation.disorders)
     if not rows and not ahead:
         return []
     hit = situation.disordered
     firsts = [d.first_at for d in situation.disorders if d.first_at is not None]
     tenants = hit.tenants if situation.knows_tenants else None
+    live = situation.grade("created_at", "claimed_at")
+    # Whether the times are as good as the system's own record of them.
+    recorded = min(live, situation.grade("finished_at", state="finished")) >= Quality.BOUND
+    host = f"host of worker {names_text(in_order(ahead))}" if ahead else "hosts"
+    steps = [f"Compare the clock of the {host} with the database's: is time synchronisation on?"]
+    if rows:
+        steps.append("Look whether rows were written by hand, or in local time without a zone.")
     return [
         Finding(
             code="clock-skew",
             severity=Severity.TICKET if ahead or rows >= FEW_ODD_ROWS else Severity.NOTE,
             layer=Layer.CLAIMED if ahead and not rows else None,
-            sure=bool(ahead) or _is_recorded(situation),
+            sure=bool(ahead) or recorded,
             since=min(*firsts, situation.seen_until) if firsts else None,
             count=rows + len(ahead),
             radius=BlastRadius(jobs=hit.jobs, tenants=tenants, types=hit.types or None),
@@ -48,43 +65,28 @@ def clock_skew(situation: Situation) -> list[Finding]:
             sentence=_sentence(situation, ahead, rows),
             evidence={
                 "orders": {
-                    d.kind: {
-                        "rows": d.rows,
-                        "apart_seconds": d.apart_seconds,
-                        "first_at": iso(d.first_at),
-                    }
+                    d.kind: {**fields_of(d, "rows", "apart_seconds"), "first_at": iso(d.first_at)}
                     for d in situation.disorders
                 },
                 AHEAD: [
-                    {"owner": w.owner, "apart_seconds": ahead_seconds(situation, w)} for w in ahead
+                    {"owner": owner, "apart_seconds": seconds} for owner, seconds in ahead.items()
                 ],
                 "tolerance_seconds": TOLERANCE_SECONDS,
                 "read_at": iso(situation.clock_at),
             },
-            next=_next(ahead, rows),
+            next=tuple(steps),
         )
     ]
 
 
-def ahead_seconds(situation: Situation, worker: WorkerState) -> float:
+def _ahead_seconds(situation: Situation, worker: WorkerState) -> float:
     """Return how far a worker's heartbeat lies ahead of the clock that it was read with."""
     if situation.clock_at is None or worker.heartbeat_at is None or worker.stopped_at is not None:
         return 0.0
     return (worker.heartbeat_at - situation.clock_at) / MICROS
 
 
-def workers_ahead(situation: Situation) -> list[WorkerState]:
-    """Return the workers whose heartbeat lies ahead, beyond the tolerance."""
-    return [w for w in situation.workers if ahead_seconds(situation, w) > TOLERANCE_SECONDS]
-
-
-def _is_recorded(situation: Situation) -> bool:
-    """Whether the times are as good as the system's own record of them."""
-    live = situation.grade("created_at", "claimed_at")
-    return min(live, situation.grade("finished_at", state="finished")) >= Quality.BOUND
-
-
-def _sentence(situation: Situation, ahead: Sequence[WorkerState], rows: int) -> str:
+def _sentence(situation: Situation, ahead: dict[str, float], rows: int) -> str:
     parts = []
     if rows:
         said = ", ".join(f"{d.rows:,} {SAID.get(d.kind, d.kind)}" for d in situation.disorders)
@@ -95,19 +97,9 @@ def _sentence(situation: Situation, ahead: Sequence[WorkerState], rows: int) -> 
             f"{duration_text(worst)} apart)."
         )
     if ahead:
-        names = names_text(in_order(worker.owner for worker in ahead))
-        most = duration_text(max(ahead_seconds(situation, worker) for worker in ahead))
-        who = f"worker {names}" if len(ahead) == 1 else f"workers {names}"
+        who = f"{fitting(len(ahead), 'worker', 'workers')} {names_text(in_order(ahead))}"
         parts.append(
-            f"The heartbeat of {who} lies up to {most} ahead of the database's clock: a lease "
-            "that rests on it ends that much too late."
+            f"The heartbeat of {who} lies up to {duration_text(max(ahead.values()))} ahead of the "
+            "database's clock: a lease that rests on it ends that much too late."
         )
     return " ".join([*parts, "Ages, waits and rates that rest on these clocks are off by as much."])
-
-
-def _next(ahead: Sequence[WorkerState], rows: int) -> tuple[str, ...]:
-    who = f"host of worker {names_text(in_order(w.owner for w in ahead))}" if ahead else "hosts"
-    steps = [f"Compare the clock of the {who} with the database's: is time synchronisation on?"]
-    if rows:
-        steps.append("Look whether rows were written by hand, or in local time without a zone.")
-    return tuple(steps)

@@ -8,6 +8,8 @@ from typing import Any
 from jobplaybook.detectors.findings import (
     BlastRadius,
     Finding,
+    fields_of,
+    fitting,
     in_order,
     names_text,
     short,
@@ -16,12 +18,12 @@ from jobplaybook.detectors.findings import (
 from jobplaybook.detectors.flow import (
     NORMAL_FACTOR,
     YOUNG_SECONDS,
-    is_backlog,
+    harm_by_queue,
     is_draining,
+    is_late,
     is_stalled,
     queue_name,
 )
-from jobplaybook.detectors.harm import harm
 from jobplaybook.detectors.signs import TableVitals, Vitals
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.model import Layer, Severity
@@ -59,28 +61,43 @@ UNSEEN = (
 def vacuum_blocked(situation: Situation) -> list[Finding]:
     """Find an old transaction whose snapshot keeps the queue's dead rows from being removed."""
     vitals = situation.vitals
-    if vitals is None or not holds_back(vitals):
+    if vitals is None or not _holds_back(vitals):
         return []
-    tables = [table for table in vitals.tables if has_dead_rows(table)]
+    # More dead rows than autovacuum would leave there by its defaults.
+    tables = [
+        table
+        for table in vitals.tables
+        if table.dead_rows >= DEAD_ROWS and table.dead_rows > DEAD_SHARE * table.live_rows
+    ]
     if not tables:
         return []
     worst = max(tables, key=lambda table: table.dead_rows)
-    since = vitals.held_from
-    came = worst.last_autovacuum_at
+    since, came = vitals.held_from, worst.last_autovacuum_at
+    # A vacuum that came after it and left them proves what holds them.
     in_vain = since is not None and came is not None and came > since
+    vain = (
+        f" Autovacuum came at {when_text(came, situation.now)} and could not remove them."
+        if in_vain
+        else ""
+    )
     return [
         Finding(
             code="vacuum-blocked",
-            severity=max(Severity.TICKET, harm(situation)),
+            severity=max(Severity.TICKET, _harm(situation)),
             layer=Layer.WAITING,
-            # A vacuum that came after it and left them proves what holds them.
             sure=in_vain,
             since=since,
             count=int(worst.dead_rows),
             radius=_radius(situation),
-            sentence=_blocked_sentence(situation, vitals, worst, in_vain),
+            sentence=(
+                f"A transaction is open for {duration_text(vitals.holder_seconds)}, and "
+                f"{_dead_rows(worst)} of {short(worst.table)} are dead (beside "
+                f"{count_text(int(worst.live_rows))} live ones): nothing that died after it began "
+                f"can be removed, and every claim steps over it.{vain}"
+                f"{_late_text(situation, in_vain)}"
+            ),
             evidence={
-                **_vitals_evidence(vitals, tables),
+                **_evidence(vitals, tables),
                 "vacuum_came_in_vain": in_vain,
                 "not_shown": list(UNSEEN),
             },
@@ -93,7 +110,7 @@ def vacuum_blocked(situation: Situation) -> list[Finding]:
     ]
 
 
-def holds_back(vitals: Vitals) -> bool:
+def _holds_back(vitals: Vitals) -> bool:
     """Whether a transaction is old and its snapshot holds back what came after it."""
     age, behind = vitals.holder_seconds, vitals.oldest_snapshot_transactions
     if age is None:
@@ -102,63 +119,41 @@ def holds_back(vitals: Vitals) -> bool:
     return age >= OLD_TRANSACTION_SECONDS and (behind is None or behind >= HELD_TRANSACTIONS)
 
 
-def has_dead_rows(table: TableVitals) -> bool:
-    """Whether a table has more dead rows than autovacuum would leave there by its defaults."""
-    return table.dead_rows >= DEAD_ROWS and table.dead_rows > DEAD_SHARE * table.live_rows
+def _harm(situation: Situation) -> Severity:
+    return max(harm_by_queue(situation).values(), default=Severity.NOTE)
 
 
 def _late(situation: Situation) -> list[QueueState]:
-    """Return the queues that fall behind; one that stands still does so for another reason."""
-    late = (queue for queue in situation.queues if is_backlog(situation, queue))
-    return [q for q in late if not is_stalled(situation, q) and not is_draining(situation, q)]
+    queues = situation.queues
+    return [q for q in queues if is_late(situation, q) and not is_draining(situation, q)]
 
 
 def _radius(situation: Situation) -> BlastRadius:
     return BlastRadius(jobs=sum(queue.backlog for queue in _late(situation)))
 
 
-def _blocked_sentence(
-    situation: Situation, vitals: Vitals, worst: TableVitals, in_vain: bool
-) -> str:
-    age = duration_text(vitals.holder_seconds)
-    vain = (
-        f" Autovacuum came at {when_text(worst.last_autovacuum_at, situation.now)} and could not "
-        "remove them."
-        if in_vain
-        else ""
-    )
-    return (
-        f"A transaction is open for {age}, and {_rows(worst)} of {short(worst.table)} are dead "
-        f"(beside {count_text(int(worst.live_rows))} live ones): nothing that died after it began "
-        f"can be removed, and every claim steps over it.{vain}{_harmed(situation, in_vain)}"
-    )
+def _late_text(situation: Situation, sure: bool) -> str:
+    late = [queue_name(queue.queue) for queue in _late(situation)]
+    if not late:
+        return " No backlog grows by it yet."
+    who = f"{fitting(len(late), 'Queue', 'Queues')} {names_text(late)}"
+    cause = "cause" if sure else "likely cause"
+    falls = fitting(len(late), "falls", "fall")
+    return f" {who} {falls} behind: the transaction is the {cause}, not the workers."
 
 
-def _rows(table: TableVitals) -> str:
+def _dead_rows(table: TableVitals) -> str:
     return count_text(int(table.dead_rows), "row")
 
 
-def _harmed(situation: Situation, sure: bool) -> str:
-    late = _late(situation)
-    if not late:
-        return " No backlog grows by it yet."
-    names = names_text([queue_name(queue.queue) for queue in late])
-    who = f"Queue {names} falls" if len(late) == 1 else f"Queues {names} fall"
-    cause = "cause" if sure else "likely cause"
-    return f" {who} behind: the transaction is the {cause}, not the workers."
-
-
-def _vitals_evidence(vitals: Vitals, tables: Sequence[TableVitals]) -> dict[str, Any]:
+def _evidence(vitals: Vitals, tables: Sequence[TableVitals]) -> dict[str, Any]:
     return {
         "taken_at": iso(vitals.taken_at),
-        "oldest_transaction_seconds": vitals.oldest_transaction_seconds,
-        "oldest_snapshot_seconds": vitals.oldest_snapshot_seconds,
+        **fields_of(vitals, "oldest_transaction_seconds", "oldest_snapshot_seconds"),
         "oldest_snapshot_transactions": vitals.oldest_snapshot_transactions,
         "tables": [
             {
-                "table": table.table,
-                "live_rows": table.live_rows,
-                "dead_rows": table.dead_rows,
+                **fields_of(table, "table", "live_rows", "dead_rows"),
                 "last_autovacuum_at": iso(table.last_autovacuum_at),
                 "sequential_scans_between_samples": table.scans_between,
             }
@@ -173,30 +168,35 @@ def _vitals_evidence(vitals: Vitals, tables: Sequence[TableVitals]) -> dict[str,
 def claim_slow(situation: Situation) -> list[Finding]:
     """Find claims that cost more than they should: dead rows, whole scans, idle workers."""
     vitals = situation.vitals
-    blocked = bool(vacuum_blocked(situation))
-    dead = [] if vitals is None or blocked else [t for t in vitals.tables if is_mostly_dead(t)]
-    scanned = [] if vitals is None else [t for t in vitals.tables if is_scanned(vitals, t)]
-    waits = [queue for queue in situation.queues if waits_beside_idle(situation, queue)]
+    tables = () if vitals is None else vitals.tables
+    dead = [] if vacuum_blocked(situation) else [t for t in tables if _is_mostly_dead(t)]
+    scanned = [t for t in tables if vitals is not None and _is_scanned(vitals, t)]
+    beating = [worker.owner for worker in situation.workers if situation.beats(worker)]
+    idle = in_order(set(beating) - {job.owner for job in situation.held})
+    many_idle = idle and len(idle) >= IDLE_SHARE * len(beating)
+    waits = [q for q in situation.queues if many_idle and _waits_in_vain(situation, q)]
     if not dead and not scanned and not waits:
         return []
-    measured = bool(dead or scanned)
+    parts = _tables_text(vitals, dead, scanned) + [_idle_text(q, idle) for q in waits[:2]]
+    if dead and vitals is not None and vitals.oldest_transaction_seconds is None:
+        parts.append("Whether a transaction holds them is hidden from this role.")
     return [
         Finding(
             code="claim-slow",
             # Idle workers may serve other queues: that alone outranks nobody's backlog.
-            severity=harm(situation) if measured else Severity.NOTE,
+            severity=_harm(situation) if dead or scanned else Severity.NOTE,
             layer=Layer.WAITING,
             sure=False,
             since=min((q.oldest_at for q in waits if q.oldest_at is not None), default=None),
             count=len(waits) or len({t.table for t in (*dead, *scanned)}),
             radius=_radius(situation),
-            sentence=_slow_sentence(situation, dead, scanned, waits),
+            sentence=" ".join(parts),
             evidence={
                 "dead": [table.table for table in dead],
                 "scanned": [table.table for table in scanned],
                 "queues": [queue.queue for queue in waits],
-                "idle_workers": idle_workers(situation),
-                **({} if vitals is None else _vitals_evidence(vitals, vitals.tables)),
+                "idle_workers": idle,
+                **({} if vitals is None else _evidence(vitals, vitals.tables)),
                 "not_shown": _unseen(vitals),
             },
             next=(
@@ -207,78 +207,50 @@ def claim_slow(situation: Situation) -> list[Finding]:
     ]
 
 
-def is_mostly_dead(table: TableVitals) -> bool:
+def _is_mostly_dead(table: TableVitals) -> bool:
     """Whether a table has many dead rows, and as many of them as live ones."""
     return table.dead_rows >= DEAD_ROWS and table.dead_rows >= DEAD_TO_LIVE * table.live_rows
 
 
-def is_scanned(vitals: Vitals, table: TableVitals) -> bool:
+def _is_scanned(vitals: Vitals, table: TableVitals) -> bool:
     """Whether a large table was scanned whole about as often as jobs were claimed."""
     if table.scans_between is None or vitals.claims_between is None:
         return False
     large = table.live_rows + table.dead_rows >= SCANNED_ROWS
-    enough = max(SCANS_PER_CLAIM * vitals.claims_between, FEW_SCANS)
-    return large and table.scans_between >= enough
+    return large and table.scans_between >= max(SCANS_PER_CLAIM * vitals.claims_between, FEW_SCANS)
 
 
-def idle_workers(situation: Situation) -> list[str]:
-    """Return the workers that are known to live and hold nothing."""
-    holding = {job.owner for job in situation.held}
-    beating = [w.owner for w in situation.workers if situation.beats(w)]
-    return in_order(owner for owner in beating if owner not in holding)
-
-
-def waits_beside_idle(situation: Situation, queue: QueueState) -> bool:
-    """Whether claims of a queue wait far longer than before while workers hold nothing."""
+def _waits_in_vain(situation: Situation, queue: QueueState) -> bool:
+    """Whether claims of a queue wait far longer than before, with enough there to claim."""
     normal, recent = queue.normal_wait_seconds, queue.recent_wait_seconds
     if normal is None or recent is None or queue.paused_at is not None:
         return False
-    beating = sum(situation.beats(worker) for worker in situation.workers)
-    idle = len(idle_workers(situation))
-    return (
-        queue.claimable >= IDLE_JOBS
-        and not is_stalled(situation, queue)
-        and recent >= YOUNG_SECONDS
-        and recent > NORMAL_FACTOR * normal
-        and idle > 0
-        and idle >= IDLE_SHARE * beating
-    )
+    longer = recent >= YOUNG_SECONDS and recent > NORMAL_FACTOR * normal
+    return longer and queue.claimable >= IDLE_JOBS and not is_stalled(situation, queue)
 
 
-def _slow_sentence(
-    situation: Situation,
-    dead: Sequence[TableVitals],
-    scanned: Sequence[TableVitals],
-    waits: Sequence[QueueState],
-) -> str:
+def _tables_text(
+    vitals: Vitals | None, dead: Sequence[TableVitals], scanned: Sequence[TableVitals]
+) -> list[str]:
     parts = [
-        f"{short(table.table)} holds {_rows(table)} that are dead, beside "
+        f"{short(table.table)} holds {_dead_rows(table)} that are dead, beside "
         f"{count_text(int(table.live_rows))} live ones: claims step over them."
         for table in dead
     ]
-    vitals = situation.vitals
-    if vitals is not None:
-        claims = count_text(vitals.claims_between or 0, "claim")
-        parts += [
-            f"{short(table.table)} was scanned whole {count_text(int(table.scans_between or 0))} "
-            f"times during {claims}: the claim finds no fitting index."
-            for table in scanned
-        ]
-    parts += [_idle_text(situation, queue) for queue in waits[:2]]
-    hidden = vitals is not None and vitals.oldest_transaction_seconds is None and dead
-    if hidden:
-        parts.append("Whether a transaction holds them is hidden from this role.")
-    return " ".join(parts)
+    claims = count_text((vitals and vitals.claims_between) or 0, "claim")
+    return parts + [
+        f"{short(table.table)} was scanned whole {count_text(int(table.scans_between or 0))} "
+        f"times during {claims}: the claim finds no fitting index."
+        for table in scanned
+    ]
 
 
-def _idle_text(situation: Situation, queue: QueueState) -> str:
-    idle = idle_workers(situation)
-    hold = "holds" if len(idle) == 1 else "hold"
-    wait = duration_text(queue.recent_wait_seconds)
+def _idle_text(queue: QueueState, idle: Sequence[str]) -> str:
+    wait, normal = queue.recent_wait_seconds, queue.normal_wait_seconds
     return (
-        f"Claims of {queue_name(queue.queue)} wait {wait} where under "
-        f"{duration_text(queue.normal_wait_seconds)} is normal, while "
-        f"{count_text(len(idle), 'worker')} ({names_text(idle)}) {hold} nothing."
+        f"Claims of {queue_name(queue.queue)} wait {duration_text(wait)} where under "
+        f"{duration_text(normal)} is normal, while {count_text(len(idle), 'worker')} "
+        f"({names_text(idle)}) {fitting(len(idle), 'holds', 'hold')} nothing."
     )
 
 

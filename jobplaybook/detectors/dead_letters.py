@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 
 from jobplaybook.detectors.change import rise, series_over
 from jobplaybook.detectors.findings import (
@@ -15,7 +14,7 @@ from jobplaybook.detectors.findings import (
     short,
     when_text,
 )
-from jobplaybook.detectors.situation import DeadJob, Situation
+from jobplaybook.detectors.situation import Situation
 from jobplaybook.model import Layer, Severity
 from jobplaybook.units import MICROS, count_text, duration_text, iso
 
@@ -34,11 +33,16 @@ def dead_letters_growing(situation: Situation) -> list[Finding]:
         return []
     share = len(dead) / max(situation.finished_in_window, 1)
     recent, usual = _recent(situation)
-    grows = usual is not None and recent >= FEW and recent > usual + SIGMAS * math.sqrt(usual)
-    if not grows and share < SHARE:
+    lately, since = "", dead[0].finished_at
+    if usual is not None and recent >= FEW and recent > usual + SIGMAS * math.sqrt(usual):
+        per = rate_text(usual / RECENT_SECONDS)
+        lately = f", {recent:,} in the last hour where {per} is usual"
+        since = _growing_from(situation, recent)
+    elif share < SHARE:
         return []
     types = Counter(job.job_type or "of unknown type" for job in dead).most_common(5)
-    since = _growing_from(situation, recent) if grows else dead[0].finished_at
+    most, count = types[0]
+    first_at = dead[0].finished_at
     return [
         Finding(
             code="dead-letters-growing",
@@ -48,15 +52,18 @@ def dead_letters_growing(situation: Situation) -> list[Finding]:
             count=len(dead),
             radius=radius_of(dead, knows_tenants=situation.knows_tenants),
             job_ids=first_ids(job.id for job in dead),
-            sentence=_sentence(
-                situation, dead, share, types[0], (recent, usual) if grows else None
+            sentence=(
+                f"{count_text(len(dead), 'job')} ended as dead letters since "
+                f"{when_text(first_at, situation.now)} ({share:.1%} of what finished{lately}), "
+                f"{count:,} of them {short(most)}; the oldest waits "
+                f"{duration_text((situation.now - first_at) / MICROS)} for a decision."
             ),
             evidence={
                 "by_type": dict(types),
                 "share_of_finished": share,
                 "in_the_last_hour": recent,
                 "usual_per_hour": usual,
-                "first_at": iso(dead[0].finished_at),
+                "first_at": iso(first_at),
                 "last_at": iso(dead[-1].finished_at),
             },
             next=(
@@ -87,23 +94,3 @@ def _growing_from(situation: Situation, recent: int) -> int:
     rose = rise(empty.of((empty.index(at), 1) for at in times).counts)
     begin = times[-recent] if rose is None else empty.time(rose.index)
     return next(at for at in times if at >= begin)
-
-
-def _sentence(
-    situation: Situation,
-    dead: Sequence[DeadJob],
-    share: float,
-    most: tuple[str, int],
-    growth: tuple[int, float | None] | None,
-) -> str:
-    age = duration_text((situation.now - dead[0].finished_at) / MICROS)
-    since = when_text(dead[0].finished_at, situation.now)
-    lately = ""
-    if growth is not None:
-        usual = rate_text((growth[1] or 0.0) / RECENT_SECONDS)
-        lately = f", {growth[0]:,} in the last hour where {usual} is usual"
-    return (
-        f"{count_text(len(dead), 'job')} ended as dead letters since {since} ({share:.1%} of what "
-        f"finished{lately}), {most[1]:,} of them {short(most[0])}; the oldest waits {age} for a "
-        "decision."
-    )

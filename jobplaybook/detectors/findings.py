@@ -46,11 +46,8 @@ class BlastRadius:
     @property
     def text(self) -> str:
         """The counts behind the jobs, in words: ``(3 types, 4 tenants)`` or nothing."""
-        parts = []
-        if self.types:
-            parts.append(count_text(self.types, "type"))
-        if self.tenants:
-            parts.append(count_text(self.tenants, "tenant"))
+        counts = {"type": self.types, "tenant": self.tenants}
+        parts = [count_text(count, noun) for noun, count in counts.items() if count]
         return f" ({', '.join(parts)})" if parts else ""
 
     def to_json(self) -> dict[str, int | None]:
@@ -60,35 +57,19 @@ class BlastRadius:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that `triage` found.
+    """One thing that `triage` found."""
 
-    Parameters
-    ----------
-    code : str
-        One of `CODES`.
-    layer : Layer or None
-        Where it broke.
-    sure : bool
-        False where it rests on an inferred fact or on a judgement after the last look.
-    since : int or None
-        Since when, microseconds UTC.
-    sentence : str
-        Who, what, since when, how many, in one or two sentences.
-    next : tuple of str
-        What to do, the first step first.
-    """
-
-    code: str
+    code: str  # one of `CODES`
     severity: Severity
-    layer: Layer | None
-    sentence: str
-    sure: bool = True
-    since: int | None = None
+    layer: Layer | None  # where it broke
+    sentence: str  # who, what, since when, how many, in one or two sentences
+    sure: bool = True  # False: inferred from a fact, or judged after the last look
+    since: int | None = None  # microseconds UTC
     count: int = 0
     radius: BlastRadius = field(default_factory=BlastRadius)
     job_ids: tuple[str, ...] = ()
     evidence: Mapping[str, Any] = field(default_factory=dict)
-    next: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()  # what to do, the first step first
 
     @property
     def runbook(self) -> str:
@@ -111,6 +92,16 @@ class Finding:
             "next": list(self.next),
             "runbook": self.runbook,
         }
+
+
+def largest_first(findings: Iterable[Finding]) -> list[Finding]:
+    """Return the findings of one detector, the one with the largest count first."""
+    return sorted(findings, key=lambda finding: -finding.count)
+
+
+def fields_of(thing: object, *names: str) -> dict[str, Any]:
+    """Return fields of an object by their names, as evidence."""
+    return {name: getattr(thing, name) for name in names}
 
 
 def in_order(ids: Iterable[str]) -> list[str]:
@@ -150,6 +141,17 @@ def names_text(names: Sequence[str], limit: int = 3) -> str:
     """
     shown = ", ".join(short(name) for name in names[:limit])
     return shown + (f" and {len(names) - limit:,} more" if len(names) > limit else "")
+
+
+def fitting(number: int, one: str, many: str) -> str:
+    """Return the form of a word that goes with a number.
+
+    Examples
+    --------
+    >>> fitting(1, "is", "are"), fitting(4, "is", "are")
+    ('is', 'are')
+    """
+    return one if number == 1 else many
 
 
 def rate_text(per_second: float) -> str:

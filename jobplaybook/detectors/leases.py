@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from jobplaybook.detectors.findings import (
-    BlastRadius,
     Finding,
     first_ids,
+    fitting,
     in_order,
     names_text,
     radius_of,
@@ -34,47 +34,62 @@ def lease_expired(situation: Situation) -> list[Finding]:
     expired = [job for job in situation.held if job.is_expired]
     if not expired:
         return []
-    owners = in_order(job.owner for job in expired if job.owner is not None)
-    beats = _beats(situation, owners)
-    lost = {worker.owner for worker in situation.workers if situation.is_lost(worker)}
+    by_owner = _by_owner(expired)
+    owners = [owner for owner in by_owner if owner is not None]
+    alive = _alive(situation, owners)
+    heard = {w.owner: w.heartbeat_at for w in situation.workers if w.heartbeat_at is not None}
+    lost = _lost(situation)
     radius = radius_of(expired, knows_tenants=situation.knows_tenants)
-    sure = not situation.judged_later and situation.grade("lease") >= Quality.BOUND
+    who = _workers(owners) + (" and by nobody named" if owners and None in by_owner else "")
     return [
         Finding(
             code="lease-expired",
             severity=_expired_severity(situation, expired),
             layer=Layer.CLAIMED,
-            sure=sure,
-            since=min((beats[o] for o in owners if o in lost & beats.keys()), default=None)
-            or _first_end(expired),
+            sure=not situation.judged_later and situation.grade("lease") >= Quality.BOUND,
+            since=min((heard[o] for o in owners if o in lost), default=None) or _first_end(expired),
             count=len(expired),
             radius=radius,
             job_ids=first_ids(job.id for job in expired),
-            sentence=_expired_sentence(situation, expired, owners, radius),
+            sentence=(
+                f"{count_text(len(expired), 'job')}{radius.text} "
+                f"{fitting(len(expired), 'is', 'are')} held by {who}, "
+                f"{_state_of(situation, by_owner, alive)}. {_fate(situation, len(expired))}"
+            ),
             evidence={
                 "owners": owners,
-                "without_owner": sum(job.owner is None for job in expired),
+                "without_owner": len(by_owner.get(None, ())),
                 "by_owner": [
-                    _owner_evidence(owner, jobs, beats) for owner, jobs in _by_owner(expired)
+                    {
+                        "owner": owner,
+                        "jobs": len(own),
+                        "last_heartbeat_at": iso(heard.get(owner or "")),
+                        "lease_over_at": iso(_first_end(own)),
+                    }
+                    for owner, own in by_owner.items()
                 ],
-                "owners_alive": _alive(situation, owners),
+                "owners_alive": alive,
                 "sweeper": situation.sweeper,
                 "possible_sweepers": list(situation.possible_sweepers),
                 "judged_at": iso(situation.now),
                 "judged_after_the_last_look": situation.judged_later,
             },
-            next=_expired_next(situation, owners),
+            next=_expired_next(situation, owners, alive),
         )
     ]
 
 
-def _by_owner(jobs: Sequence[HeldJob]) -> list[tuple[str | None, list[HeldJob]]]:
+def _by_owner(jobs: Sequence[HeldJob]) -> dict[str | None, list[HeldJob]]:
     """Return the jobs by owner, owners in number order, those without one last."""
-    found: dict[str | None, list[HeldJob]] = {}
+    named = in_order(job.owner for job in jobs if job.owner is not None)
+    found: dict[str | None, list[HeldJob]] = {owner: [] for owner in (*named, None)}
     for job in jobs:
-        found.setdefault(job.owner, []).append(job)
-    named = in_order(owner for owner in found if owner is not None)
-    return [(owner, found[owner]) for owner in (*named, None) if owner in found]
+        found[job.owner].append(job)
+    return {owner: own for owner, own in found.items() if own}
+
+
+def _lost(situation: Situation) -> set[str | None]:
+    return {worker.owner for worker in situation.workers if situation.is_lost(worker)}
 
 
 def _alive(situation: Situation, owners: Sequence[str]) -> list[str]:
@@ -96,39 +111,29 @@ def _expired_severity(situation: Situation, expired: Sequence[HeldJob]) -> Sever
     return Severity.PAGE if late else Severity.TICKET
 
 
-def _expired_sentence(
-    situation: Situation, expired: Sequence[HeldJob], owners: Sequence[str], radius: BlastRadius
+def _state_of(
+    situation: Situation, by_owner: Mapping[str | None, Sequence[HeldJob]], alive: Sequence[str]
 ) -> str:
-    jobs = count_text(len(expired), "job")
-    verb = "is" if len(expired) == 1 else "are"
-    who = _workers(owners, any(job.owner is None for job in expired))
-    held = f"{jobs}{radius.text} {verb} held by {who}, {_state_of(situation, expired, owners)}."
-    return f"{held} {_fate(situation, len(expired))}"
-
-
-def _state_of(situation: Situation, expired: Sequence[HeldJob], owners: Sequence[str]) -> str:
-    lost = {worker.owner for worker in situation.workers if situation.is_lost(worker)}
     if situation.judged_later:
         return (
             f"whose lease is over by {clock_text(situation.now)}; nobody looked after "
             f"{when_text(situation.seen_until, situation.now)}"
         )
-    if owners and set(owners) <= lost and all(job.owner is not None for job in expired):
+    if by_owner.keys() <= _lost(situation):
         return "which stopped beating"
-    alive = _alive(situation, owners)
-    said = "past the end of " + ("its lease" if len(owners) == 1 else "their leases")
-    return f"{said}; {_workers(alive, False)} still beating" if alive else said
+    named = len(by_owner.keys() - {None})
+    said = f"past the end of {fitting(named, 'its lease', 'their leases')}"
+    return f"{said}; {_workers(alive)} still beating" if alive else said
 
 
-def _workers(owners: Sequence[str], unnamed: bool) -> str:
+def _workers(owners: Sequence[str]) -> str:
     if not owners:
         return "an unknown worker"
-    names = ("worker " if len(owners) == 1 else "workers ") + names_text(owners)
-    return names + (" and by nobody named" if unnamed else "")
+    return f"{fitting(len(owners), 'worker', 'workers')} {names_text(owners)}"
 
 
 def _fate(situation: Situation, count: int) -> str:
-    they = "it" if count == 1 else "they"
+    they = fitting(count, "it", "they")
     if situation.sweeper is not None:
         return f"{they.capitalize()} will be taken back by {short(situation.sweeper)}."
     if situation.possible_sweepers:
@@ -140,47 +145,31 @@ def _fate(situation: Situation, count: int) -> str:
     return f"Nothing sweeps this queue: {they} will wait for ever."
 
 
-def _expired_next(situation: Situation, owners: Sequence[str]) -> tuple[str, ...]:
-    alive = _alive(situation, owners)
+def _expired_next(
+    situation: Situation, owners: Sequence[str], alive: Sequence[str]
+) -> tuple[str, ...]:
     gone = [owner for owner in owners if owner not in alive]
     steps = []
     if gone or not owners:
-        who = f"{_workers(gone, False)} {'are' if len(gone) > 1 else 'is'}"
+        check = f"Check that {_workers(gone)} {'are' if len(gone) > 1 else 'is'} really gone"
         steps.append(
-            f"Check that {who} really gone; {short(situation.sweeper)} requeues the jobs by itself."
+            f"{check}; {short(situation.sweeper)} requeues the jobs by itself."
             if situation.sweeper is not None
-            else f"Check that {who} really gone, then requeue the jobs with the native statement."
+            else f"{check}, then requeue the jobs with the native statement."
         )
     if alive:
         steps.append(
-            f"Requeue nothing that {_workers(alive, False)} may still work on: it beats. Does the "
-            "job hang, or is the lease shorter than the run?"
+            f"Requeue nothing that {_workers(alive)} may still work on: it beats. Does the job "
+            "hang, or is the lease shorter than the run?"
         )
     return tuple(steps)
-
-
-def _owner_evidence(
-    owner: str | None, own: Sequence[HeldJob], beats: dict[str, int]
-) -> dict[str, object]:
-    return {
-        "owner": owner,
-        "jobs": len(own),
-        "last_heartbeat_at": None if owner is None else iso(beats.get(owner)),
-        "lease_over_at": iso(_first_end(own)),
-    }
 
 
 def _first_end(jobs: Sequence[HeldJob]) -> int:
     return min(job.locked_until for job in jobs if job.locked_until is not None)
 
 
-def _beats(situation: Situation, owners: Sequence[str]) -> dict[str, int]:
-    asked = set(owners)
-    return {
-        worker.owner: worker.heartbeat_at
-        for worker in situation.workers
-        if worker.owner in asked and worker.heartbeat_at is not None
-    }
+# Runs that no lease vouches for
 
 
 def is_doubtful(job: HeldJob, workers: Mapping[str, WorkerState]) -> bool:
@@ -189,9 +178,7 @@ def is_doubtful(job: HeldJob, workers: Mapping[str, WorkerState]) -> bool:
     Where no worker is known at all, a lease alone is enough. An owner that started after the
     claim is another one under the same name.
     """
-    if job.is_expired:
-        return False
-    return bool(_doubt(job, workers))
+    return not job.is_expired and bool(_doubt(job, workers))
 
 
 def _doubt(job: HeldJob, workers: Mapping[str, WorkerState]) -> str:
@@ -210,7 +197,7 @@ def _doubt(job: HeldJob, workers: Mapping[str, WorkerState]) -> str:
 def live_runs(situation: Situation) -> Counter[str | None]:
     """Return per queue how many runs are in order: in time, and of an owner that is not lost."""
     workers = {worker.owner: worker for worker in situation.workers}
-    lost = {worker.owner for worker in situation.workers if situation.is_lost(worker)}
+    lost = _lost(situation)
     return Counter(
         job.queue
         for job in situation.held
@@ -228,23 +215,36 @@ def phantom_running(situation: Situation) -> list[Finding]:
     if not found:
         return []
     jobs = [job for job, _ in found]
-    owners = in_order(job.owner for job in jobs if job.owner is not None)
+    by_owner = _by_owner(jobs)
     oldest = min(job.claimed_at for job in jobs if job.claimed_at is not None)
+    age = _seen_age(situation, oldest)
+    radius = radius_of(jobs, knows_tenants=situation.knows_tenants)
+    # One run in a hundred is longer than the p99: seconds beyond it wake nobody.
+    grave = Severity.PAGE if situation.sweeper is None else Severity.TICKET
+    # A sweeper goes by leases: what has none it never takes back.
+    swept = situation.sweeper is None or all(job.locked_until is not None for job in jobs)
+    fate = _fate(situation, len(jobs)) if swept else "What has no lease is never taken back."
+    count = len(jobs)
     return [
         Finding(
             code="phantom-running",
-            severity=_phantom_severity(situation, oldest),
+            severity=Severity.NOTE if age < YOUNG_RUN_SECONDS else grave,
             layer=Layer.CLAIMED,
             sure=False,
             since=oldest,
-            count=len(jobs),
-            radius=radius_of(jobs, knows_tenants=situation.knows_tenants),
+            count=count,
+            radius=radius,
             job_ids=first_ids(job.id for job in jobs),
-            sentence=_phantom_sentence(situation, jobs, oldest),
+            sentence=(
+                f"{count_text(count, 'job')}{radius.text} {fitting(count, 'runs', 'run')} longer "
+                f"than {fitting(count, 'its', 'their')} type ever should (the oldest for "
+                f"{duration_text(age)}), and no lease or known worker vouches for "
+                f"{fitting(count, 'it', 'them')}. {fate}"
+            ),
             evidence={
-                "owners": owners,
-                "without_owner": sum(job.owner is None for job in jobs),
-                "by_owner": [{"owner": owner, "jobs": len(own)} for owner, own in _by_owner(jobs)],
+                "owners": [owner for owner in by_owner if owner is not None],
+                "without_owner": len(by_owner.get(None, ())),
+                "by_owner": [{"owner": owner, "jobs": len(own)} for owner, own in by_owner.items()],
                 "doubts": dict(Counter(_doubt(job, workers) for job in jobs)),
                 "reasons": sorted({limit for _, limit in found}),
             },
@@ -254,27 +254,6 @@ def phantom_running(situation: Situation) -> list[Finding]:
             ),
         )
     ]
-
-
-def _phantom_severity(situation: Situation, oldest: int) -> Severity:
-    # One run in a hundred is longer than the p99: seconds beyond it wake nobody.
-    if _seen_age(situation, oldest) < YOUNG_RUN_SECONDS:
-        return Severity.NOTE
-    return Severity.PAGE if situation.sweeper is None else Severity.TICKET
-
-
-def _phantom_sentence(situation: Situation, jobs: Sequence[HeldJob], oldest: int) -> str:
-    one = len(jobs) == 1
-    radius = radius_of(jobs, knows_tenants=situation.knows_tenants)
-    # A sweeper goes by leases: what has none it never takes back.
-    swept = situation.sweeper is None or all(job.locked_until is not None for job in jobs)
-    fate = _fate(situation, len(jobs)) if swept else "What has no lease is never taken back."
-    return (
-        f"{count_text(len(jobs), 'job')}{radius.text} {'runs' if one else 'run'} longer than "
-        f"{'its' if one else 'their'} type ever should (the oldest for "
-        f"{duration_text(_seen_age(situation, oldest))}), and no lease or known worker vouches for "
-        f"{'it' if one else 'them'}. {fate}"
-    )
 
 
 def _seen_age(situation: Situation, since: int) -> float:
@@ -287,28 +266,20 @@ def _phantom(situation: Situation, job: HeldJob, workers: Mapping[str, WorkerSta
     if job.claimed_at is None or not is_doubtful(job, workers):
         return ""
     limit, whose = _longest(situation.run_times, job.job_type)
-    if job.owner is None and whose.endswith("compare with)") and _names_every_worker(situation):
+    # A run that lives always has a worker where every worker is known: one without is orphaned.
+    names_all = situation.grade("owner", "heartbeat") is Quality.EXACT
+    if job.owner is None and whose.endswith("compare with)") and names_all:
         limit, whose = YOUNG_RUN_SECONDS, "a minute, and its worker is not known any more"
     return f"longer than {whose}" if _seen_age(situation, job.claimed_at) > limit else ""
 
 
-def _names_every_worker(situation: Situation) -> bool:
-    """Whether a run that lives always has a worker that is known: then one without is orphaned."""
-    return situation.grade("owner", "heartbeat") is Quality.EXACT
-
-
 def _longest(run_times: Mapping[str | None, RunTime], job_type: str | None) -> tuple[float, str]:
-    own = run_times.get(job_type) if job_type is not None else None
-    if own is not None and own.runs >= MIN_RUNS:
-        return own.p99_seconds, f"its type's p99 of {duration_text(own.p99_seconds)}"
+    """Return how long a run of a type may be, seconds, and whose time that is."""
+    known = {kind: run.p99_seconds for kind, run in run_times.items() if run.runs >= MIN_RUNS}
+    if job_type is not None and job_type in known:
+        return known[job_type], f"its type's p99 of {duration_text(known[job_type])}"
     # The p99 of all types says nothing of a rare long one: it counts only above the hour.
-    overall = run_times.get(None)
-    if (
-        overall is not None
-        and overall.runs >= MIN_RUNS
-        and overall.p99_seconds > NO_HISTORY_SECONDS
-    ):
-        return overall.p99_seconds, (
-            f"the p99 of all types, {duration_text(overall.p99_seconds)} (too few runs of its own)"
-        )
+    if known.get(None, 0.0) > NO_HISTORY_SECONDS:
+        whose = f"the p99 of all types, {duration_text(known[None])} (too few runs of its own)"
+        return known[None], whose
     return NO_HISTORY_SECONDS, "one hour (too few runs of its type ended to compare with)"

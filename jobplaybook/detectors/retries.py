@@ -5,21 +5,22 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 from jobplaybook.detectors.change import Rise, rise
 from jobplaybook.detectors.findings import (
     BlastRadius,
     Finding,
+    fields_of,
     first_ids,
+    fitting,
+    largest_first,
     names_text,
     rate_text,
     short,
     when_text,
 )
-from jobplaybook.detectors.flow import queue_name
-from jobplaybook.detectors.harm import harm_by_queue
+from jobplaybook.detectors.flow import by_queue, queue_name
 from jobplaybook.detectors.signs import RetryClass, Waking
 from jobplaybook.detectors.situation import Situation
 from jobplaybook.model import Layer, Severity
@@ -63,19 +64,12 @@ def attempts_per_completion(retries: int, completions: int) -> float:
 
 def retry_storm(situation: Situation) -> list[Finding]:
     """Find queues with types whose attempts per completion rose far above what is usual."""
-    by_queue: dict[str | None, list[RetryClass]] = defaultdict(list)
-    for each in sorted(situation.retrying, key=lambda each: -each.retries):
-        if is_storm(situation, each):
-            by_queue[each.queue].append(each)
-    harmed = harm_by_queue(situation) if by_queue else {}
-    found = [
-        _storm(situation, storms, max(Severity.TICKET, harmed.get(queue, Severity.NOTE)))
-        for queue, storms in by_queue.items()
-    ]
-    return sorted(found, key=lambda finding: -finding.count)
+    ordered = sorted(situation.retrying, key=lambda each: -each.retries)
+    storms = [each for each in ordered if _is_storm(situation, each)]
+    return by_queue(situation, storms, lambda own, harm: _storm(situation, own, harm))
 
 
-def is_storm(situation: Situation, each: RetryClass) -> bool:
+def _is_storm(situation: Situation, each: RetryClass) -> bool:
     """Whether retries rose, and a completion takes far more attempts than before the rise.
 
     Where too little completed before to know what is usual, it takes `UNKNOWN_STORM` attempts.
@@ -83,20 +77,15 @@ def is_storm(situation: Situation, each: RetryClass) -> bool:
     if each.retries < STORM_RETRIES:
         return False
     rose = rise(each.tried.counts)
-    if rose is None and _has_past(situation, each):
-        return False
-    usual = usual_attempts(each, rose)
+    seen = (situation.flow_until - each.tried.begin) / MICROS
+    if rose is None and seen >= 2 * situation.rate_seconds:
+        return False  # steady retries are its way
+    usual = _usual_attempts(each, rose)
     now = attempts_per_completion(each.retries, each.completions)
     return now >= (UNKNOWN_STORM if usual is None else STORM_FACTOR * usual)
 
 
-def _has_past(situation: Situation, each: RetryClass) -> bool:
-    """Whether the class was seen for longer than the rate window: steady retries are its way."""
-    seen = (situation.flow_until - each.tried.begin) / MICROS
-    return seen >= 2 * situation.rate_seconds
-
-
-def usual_attempts(each: RetryClass, rose: Rise | None) -> float | None:
+def _usual_attempts(each: RetryClass, rose: Rise | None) -> float | None:
     """Return the attempts per completion before the retries rose; None: too few to know."""
     if rose is None:
         return None
@@ -106,15 +95,19 @@ def usual_attempts(each: RetryClass, rose: Rise | None) -> float | None:
     return attempts_per_completion(sum(each.tried.counts[: rose.index]), completions)
 
 
-def _storm(situation: Situation, storms: Sequence[RetryClass], severity: Severity) -> Finding:
+def _storm(situation: Situation, storms: Sequence[RetryClass], harm: Severity) -> Finding:
     worst, *others = storms
     rises = [(each, rise(each.tried.counts)) for each in storms]
-    usual = usual_attempts(worst, rises[0][1])
+    usual = _usual_attempts(worst, rises[0][1])
+    now = attempts_per_completion(worst.retries, worst.completions)
+    hot = worst.quick >= HOT_SHARE * worst.retries
     # Whose jobs they are is counted by type, and does not add up over several of them.
     tenants = worst.tenants if situation.knows_tenants and not others else None
+    names = names_text([each.job_type or "unknown type" for each in others])
+    so = f" So {fitting(len(others), 'is', 'are')} {names}." if others else ""
     return Finding(
         code="retry-storm",
-        severity=severity,
+        severity=max(Severity.TICKET, harm),
         layer=Layer.CLAIMED,
         sure=usual is not None,
         since=min((e.tried.time(r.index) for e, r in rises if r is not None), default=None),
@@ -123,111 +116,63 @@ def _storm(situation: Situation, storms: Sequence[RetryClass], severity: Severit
             jobs=sum(each.jobs for each in storms), tenants=tenants, types=len(storms)
         ),
         job_ids=first_ids(worst.job_ids),
-        sentence=_storm_sentence(situation, worst, usual) + _others_text(others),
+        sentence=_storm_sentence(situation, worst, now, usual, hot) + so,
         evidence={
-            **_storm_evidence(situation, worst, usual),
-            "others": [{"job_type": each.job_type, "retries": each.retries} for each in others],
+            **fields_of(worst, "queue", "job_type", "retries", "completions"),
+            "attempts_per_completion": now if math.isfinite(now) else None,
+            "usual_attempts_per_completion": usual,
+            "retry_share": worst.retries / (worst.retries + worst.completions),
+            "without_delay": worst.quick,
+            "most_retries_of_one_job": worst.most,
+            "rate_window_seconds": situation.rate_seconds,
+            "others": [fields_of(each, "job_type", "retries") for each in others],
         },
-        next=_storm_next(worst),
+        next=(
+            "Stop the loop first: give its retries a delay, or take the type out of the workers."
+            if hot
+            else "Find what fails since then: a deploy, an upstream, a credential.",
+            "Do not start more workers: they only try the same failures more often.",
+        ),
     )
 
 
-def _others_text(others: Sequence[RetryClass]) -> str:
-    if not others:
-        return ""
-    names = names_text([each.job_type or "unknown type" for each in others])
-    return f" So {'is' if len(others) == 1 else 'are'} {names}."
-
-
-def is_hot(each: RetryClass) -> bool:
-    """Whether most retries start without a delay."""
-    return each.quick >= HOT_SHARE * each.retries
-
-
-def _storm_sentence(situation: Situation, each: RetryClass, usual: float | None) -> str:
-    lately = duration_text(situation.rate_seconds)
-    now = attempts_per_completion(each.retries, each.completions)
+def _storm_sentence(
+    situation: Situation, each: RetryClass, now: float, usual: float | None, hot: bool
+) -> str:
+    of_type = short(each.job_type) if each.job_type is not None else "A job of unknown type"
     per = "no completion" if math.isinf(now) else f"{now:,.1f} attempts per completion"
     before = "what is usual is not known" if usual is None else f"{usual:.2f} before"
     worst = f", one of them {each.most:,} times" if each.most > 1 else ""
-    hot = (
-        f" {_share(each.quick, each.retries)} of them started within "
-        f"{duration_text(HOT_SECONDS)} of the failure before: a hot loop."
-        if is_hot(each)
-        else ""
+    loop = (
+        f" {each.quick / each.retries:.0%} of them started within {duration_text(HOT_SECONDS)} of "
+        "the failure before: a hot loop."
     )
     return (
-        f"{_named(each)} was tried again {count_text(each.retries, 'time')} in the last {lately}: "
-        f"{count_text(each.jobs, 'job')}{worst}; {per} ({before}).{hot}"
+        f"{of_type} in queue {queue_name(each.queue)} was tried again "
+        f"{count_text(each.retries, 'time')} in the last {duration_text(situation.rate_seconds)}: "
+        f"{count_text(each.jobs, 'job')}{worst}; {per} ({before}).{loop if hot else ''}"
     )
-
-
-def _named(each: RetryClass) -> str:
-    of_type = short(each.job_type) if each.job_type is not None else "A job of unknown type"
-    return f"{of_type} in queue {queue_name(each.queue)}"
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.0%}"
-
-
-def _storm_evidence(situation: Situation, each: RetryClass, usual: float | None) -> dict[str, Any]:
-    now = attempts_per_completion(each.retries, each.completions)
-    return {
-        "queue": each.queue,
-        "job_type": each.job_type,
-        "retries": each.retries,
-        "completions": each.completions,
-        "attempts_per_completion": now if math.isfinite(now) else None,
-        "usual_attempts_per_completion": usual,
-        "retry_share": each.retries / (each.retries + each.completions),
-        "without_delay": each.quick,
-        "most_retries_of_one_job": each.most,
-        "rate_window_seconds": situation.rate_seconds,
-    }
-
-
-def _storm_next(each: RetryClass) -> tuple[str, ...]:
-    first = (
-        "Stop the loop first: give its retries a delay, or take the type out of the workers."
-        if is_hot(each)
-        else "Find what fails since then: a deploy, an upstream, a credential."
-    )
-    return first, "Do not start more workers: they only try the same failures more often."
 
 
 # Herds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Herd:
-    """The jobs of a queue that wake within a minute, at the fullest such minute."""
-
-    queue: str | None
-    wakes_at: int
-    jobs: int
-    retries: int
-
-
-def herds(wakings: Iterable[Waking]) -> list[Herd]:
+def herds(wakings: Iterable[Waking]) -> list[Waking]:
     """Return per queue the fullest `HERD_WITHIN_SECONDS` of wakings, where it is a herd at all.
 
-    Parameters
-    ----------
-    wakings : iterable of Waking
-        Per queue in order of time.
+    The wakings of a queue have to come in order of time.
     """
-    by_queue: dict[str | None, list[Waking]] = defaultdict(list)
+    by_name: dict[str | None, list[Waking]] = defaultdict(list)
     for waking in wakings:
-        by_queue[waking.queue].append(waking)
-    fullest = (_fullest(queue, listed) for queue, listed in by_queue.items())
+        by_name[waking.queue].append(waking)
+    fullest = (_fullest(listed) for listed in by_name.values())
     return [herd for herd in fullest if herd.jobs >= HERD_JOBS]
 
 
-def _fullest(queue: str | None, wakings: Sequence[Waking]) -> Herd:
+def _fullest(wakings: Sequence[Waking]) -> Waking:
     inside: deque[Waking] = deque()
     jobs = retries = 0
-    best = Herd(queue=queue, wakes_at=wakings[0].wakes_at, jobs=0, retries=0)
+    best = replace(wakings[0], jobs=0, retries=0)
     for waking in wakings:
         inside.append(waking)
         jobs, retries = jobs + waking.jobs, retries + waking.retries
@@ -235,46 +180,42 @@ def _fullest(queue: str | None, wakings: Sequence[Waking]) -> Herd:
             gone = inside.popleft()
             jobs, retries = jobs - gone.jobs, retries - gone.retries
         if jobs > best.jobs:
-            best = Herd(queue=queue, wakes_at=inside[0].wakes_at, jobs=jobs, retries=retries)
+            best = replace(inside[0], jobs=jobs, retries=retries)
     return best
 
 
 def retry_herd(situation: Situation) -> list[Finding]:
     """Find jobs that wake at the same moment, more than the queue claims in minutes at its best."""
-    found = [_herd(situation, herd) for herd in herds(situation.wakings) if _hurts(situation, herd)]
-    return sorted(found, key=lambda finding: -finding.count)
+    found = ((herd, _claim_seconds(situation, herd)) for herd in herds(situation.wakings))
+    return largest_first(
+        _herd(situation, herd, takes) for herd, takes in found if takes >= HERD_SECONDS
+    )
 
 
-def claim_seconds(situation: Situation, herd: Herd) -> float:
+def _claim_seconds(situation: Situation, herd: Waking) -> float:
     """Return how long claiming a herd takes at the best minute of the window, seconds."""
     peak = situation.peak_claims.get(herd.queue, 0)
     return herd.jobs / peak * 60.0 if peak else math.inf
 
 
-def _hurts(situation: Situation, herd: Herd) -> bool:
-    return claim_seconds(situation, herd) >= HERD_SECONDS
-
-
-def _herd(situation: Situation, herd: Herd) -> Finding:
-    takes = claim_seconds(situation, herd)
-    # A batch that was planned for a moment is somebody's intention; retries are nobody's.
-    failed = 2 * herd.retries >= herd.jobs
+def _herd(situation: Situation, herd: Waking, takes: float) -> Finding:
+    known = math.isfinite(takes)
     return Finding(
         code="retry-herd",
-        severity=Severity.TICKET if failed else Severity.NOTE,
+        # A batch that was planned for a moment is somebody's intention; retries are nobody's.
+        severity=Severity.TICKET if 2 * herd.retries >= herd.jobs else Severity.NOTE,
         layer=Layer.WAITING,
-        sure=math.isfinite(takes),
+        sure=known,
         count=herd.jobs,
         radius=BlastRadius(jobs=herd.jobs),
         sentence=_herd_sentence(situation, herd, takes),
         evidence={
-            "queue": herd.queue,
+            **fields_of(herd, "queue", "retries"),
             "wakes_at": iso(herd.wakes_at),
-            "retries": herd.retries,
             "scheduled": herd.jobs - herd.retries,
             "within_seconds": HERD_WITHIN_SECONDS,
             "most_claims_in_a_minute": situation.peak_claims.get(herd.queue),
-            "claim_seconds": takes if math.isfinite(takes) else None,
+            "claim_seconds": takes if known else None,
         },
         next=(
             "Spread them before they wake: move due times apart, or hold workers back and let "
@@ -284,22 +225,18 @@ def _herd(situation: Situation, herd: Herd) -> Finding:
     )
 
 
-def _herd_sentence(situation: Situation, herd: Herd, takes: float) -> str:
-    what = (
-        "parked retries"
-        if herd.retries == herd.jobs
-        else f"parked jobs ({herd.retries:,} retries)"
-        if herd.retries
-        else "scheduled jobs"
-    )
+def _herd_sentence(situation: Situation, herd: Waking, takes: float) -> str:
+    what = f"parked jobs ({herd.retries:,} retries)" if herd.retries else "scheduled jobs"
+    if herd.retries == herd.jobs:
+        what = "parked retries"
     ahead = duration_text((herd.wakes_at - situation.flow_until) / MICROS)
-    peak = situation.peak_claims.get(herd.queue, 0)
-    best = (
-        f"at its best minute this queue claimed {rate_text(peak / 60.0)}, so that the last of them "
-        f"waits {duration_text(takes)}"
-        if peak
-        else "how fast the queue claims is not known"
-    )
+    best = "how fast the queue claims is not known"
+    if math.isfinite(takes):
+        peak = rate_text(situation.peak_claims[herd.queue] / 60.0)
+        best = (
+            f"at its best minute this queue claimed {peak}, so that the last of them waits "
+            f"{duration_text(takes)}"
+        )
     return (
         f"{herd.jobs:,} {what} of queue {queue_name(herd.queue)} wake within a minute at "
         f"{when_text(herd.wakes_at, situation.now)}, in {ahead}: {best}."

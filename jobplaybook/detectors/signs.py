@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from jobplaybook.detectors.change import Series
 from jobplaybook.units import MICROS
 
+_EMPTY = Series(begin=0, width=1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disorder:
-    """Rows whose times stand in an order that cannot be.
+    """Rows whose times stand in one order that cannot be."""
 
-    Parameters
-    ----------
-    kind : str
-        Which order: one of the kinds of `jobplaybook.queries.clocks`.
-    rows : int
-        How many.
-    first_at : int or None
-        When the first of these jobs or attempts began, as recorded.
-    apart_seconds : float
-        How far apart the times of the worst one are.
-    """
-
-    kind: str
+    kind: str  # which order: a kind of `jobplaybook.queries.clocks`
     rows: int
-    first_at: int | None
-    apart_seconds: float
+    first_at: int | None  # when the first of these jobs or attempts began, as recorded
+    apart_seconds: float  # how far apart the times of the worst one are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,49 +32,25 @@ class Disordered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableVitals:
-    """What the server's statistics say of one table; counts of rows are its own estimates.
-
-    Parameters
-    ----------
-    live_rows, dead_rows : float
-        Rows, and versions of rows that nobody may see any more.
-    last_autovacuum_at : int or None
-        When autovacuum last ended its work on it.
-    scans_between : float or None
-        Sequential scans between the first and the last sample; None with one sample.
-    """
+    """What the server's statistics say of one table; counts of rows are its own estimates."""
 
     table: str
     live_rows: float = 0.0
-    dead_rows: float = 0.0
-    last_autovacuum_at: int | None = None
-    scans_between: float | None = None
+    dead_rows: float = 0.0  # versions of rows that nobody may see any more
+    last_autovacuum_at: int | None = None  # when autovacuum last ended its work on it
+    scans_between: float | None = None  # of the whole table, between the samples; None with one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vitals:
-    """The database's vital signs, the last sample of them.
-
-    Parameters
-    ----------
-    taken_at, first_at : int
-        When the last and the first sample were taken.
-    oldest_transaction_seconds : float or None
-        Age of the oldest open transaction; None where this role may not see it.
-    oldest_snapshot_transactions : float or None
-        How many transactions ago the oldest snapshot that is still held was taken.
-    oldest_snapshot_seconds : float or None
-        Age of the transaction that holds that one; None where it was not told apart.
-    claims_between : int or None
-        Claims between the first and the last sample; None with one sample.
-    """
+    """The database's vital signs, the last sample of them; None is what was not told."""
 
     taken_at: int
     first_at: int
-    oldest_transaction_seconds: float | None = None
-    oldest_snapshot_transactions: float | None = None
-    oldest_snapshot_seconds: float | None = None
-    claims_between: int | None = None
+    oldest_transaction_seconds: float | None = None  # None where this role may not see it
+    oldest_snapshot_transactions: float | None = None  # how many transactions ago it was taken
+    oldest_snapshot_seconds: float | None = None  # age of the transaction that holds that one
+    claims_between: int | None = None  # between the first and the last sample; None with one
     tables: tuple[TableVitals, ...] = ()
 
     @property
@@ -102,110 +68,53 @@ class Vitals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryClass:
-    """The retries of one queue and type inside the rate window, and over the whole one.
-
-    Parameters
-    ----------
-    retries : int
-        Attempts after the first that started inside the rate window.
-    quick : int
-        Those of them that started at once after the end of the attempt before.
-    jobs, tenants : int
-        How many different ones were tried again.
-    completions : int
-        Jobs that completed inside the rate window.
-    tried : Series
-        Retries over the whole window.
-    completed : Series
-        Completions over the whole window, in the same buckets.
-    job_ids : tuple of str
-        The jobs tried again most often, that one first.
-    most : int
-        How often that one was tried again inside the rate window.
-    """
+    """The retries of one queue and type inside the rate window, and over the whole one."""
 
     queue: str | None
     job_type: str | None
-    retries: int
-    quick: int
-    jobs: int
+    retries: int  # attempts after the first that started inside the rate window
+    quick: int  # those of them that started at once after the end of the attempt before
+    jobs: int  # how many different ones were tried again
     tenants: int
-    completions: int
-    tried: Series
-    completed: Series
-    job_ids: tuple[str, ...] = ()
-    most: int = 0
+    completions: int  # inside the rate window
+    tried: Series  # retries over the whole window
+    completed: Series  # completions over the whole window, in the same buckets
+    job_ids: tuple[str, ...] = ()  # the jobs tried again most often, that one first
+    most: int = 0  # how often that one was tried again inside the rate window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waking:
-    """Parked jobs of a queue that become due in one step of time.
-
-    Parameters
-    ----------
-    wakes_at : int
-        Where the step begins.
-    jobs : int
-        How many.
-    retries : int
-        Those of them that were started before.
-    """
+    """Parked jobs of a queue that become due in one step of time."""
 
     queue: str | None
-    wakes_at: int
+    wakes_at: int  # where the step begins
     jobs: int
-    retries: int
+    retries: int  # those of them that were started before
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingClass:
-    """One class of a queue that waits: its type and priority.
-
-    Parameters
-    ----------
-    claimable : int
-        How many of it a worker could take.
-    oldest_at : int
-        Since when the oldest of them could be taken.
-    last_claim_at : int or None
-        When one of the class was last claimed, in the window.
-    overtaken : int
-        Claims of its queue, inside the rate window, of jobs that were due later.
-    overtaking : tuple of (str or None, int or None, int)
-        The types and priorities of these, with their number, the most first.
-    """
+    """One class of a queue that waits: its type and priority."""
 
     queue: str | None
     job_type: str | None
     priority: int | None
     claimable: int
-    oldest_at: int
-    last_claim_at: int | None = None
-    overtaken: int = 0
+    oldest_at: int  # since when the oldest of them could be taken
+    last_claim_at: int | None = None  # when one of the class was last claimed, in the window
+    overtaken: int = 0  # claims of its queue, in the rate window, of jobs that were due later
     overtaking: tuple[tuple[str | None, int | None, int], ...] = ()
+    """The types and priorities of these claims, with their number, the most first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClassLoad:
-    """One type or tenant and its part of what is due in a queue.
-
-    Parameters
-    ----------
-    by : str
-        ``type`` or ``tenant``.
-    name : str
-        The type, or the tenant as the snapshot holds it: hashed, unless it was captured in clear.
-    due : int
-        How many of it are due and wait.
-    became_due : Series
-        How many of it became due over the window, waiting or not.
-    still_due : Series
-        Those of them that wait.
-    """
+    """One type or tenant and its part of what is due in a queue."""
 
     queue: str | None
-    by: str
-    name: str
+    by: str  # ``type`` or ``tenant``
+    name: str  # the tenant as the snapshot holds it: hashed, unless it was captured in clear
     due: int
-    became_due: Series = field(default_factory=lambda: Series(begin=0, width=1))
-    still_due: Series = field(default_factory=lambda: Series(begin=0, width=1))
+    became_due: Series = _EMPTY  # over the window, waiting or not
+    still_due: Series = _EMPTY  # those of them that wait

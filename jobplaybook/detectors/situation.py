@@ -47,68 +47,38 @@ class WorkerState:
     lease_seconds: float | None
     started_at: int | None = None
 
-    def is_lost(self, read_at: int) -> bool:
-        """Whether its heartbeat had stopped at ``read_at``; an unknown lease proves nothing."""
+    def beats(self, read_at: int) -> bool | None:
+        """Whether it lives at ``read_at``; None where it stopped, or no lease and beat tell."""
         if self.stopped_at is not None or self.heartbeat_at is None or self.lease_seconds is None:
-            return False
-        return self.heartbeat_at + self.lease_seconds * MICROS < read_at
-
-    def beats(self, read_at: int) -> bool:
-        """Whether it is known to live at ``read_at``: a lease and a heartbeat say so."""
-        known = self.heartbeat_at is not None and self.lease_seconds is not None
-        return known and self.stopped_at is None and not self.is_lost(read_at)
+            return None
+        return self.heartbeat_at + self.lease_seconds * MICROS >= read_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """One queue: what waits, what flows, and what was normal before.
-
-    Parameters
-    ----------
-    waiting : int
-        Pending jobs, due or not.
-    due : int
-        Those whose time has come.
-    claimable : int
-        Those that a worker could take now: due, and not behind another job of their shard.
-    tenants, types : int or None
-        How many different ones the due jobs have; None where it was not counted.
-    live : int
-        Running jobs that a lease, or their age, vouches for.
-    oldest_at : int or None
-        ``available_at`` of the oldest claimable one.
-    arrivals, claims, completions, dead : int
-        Events inside the recent rate window.
-    claims_before : int
-        Claims in the whole window, up to the last one.
-    first_at, last_claim_at, last_completion_at : int or None
-        First event in the whole window; last claim and completion in it.
-    normal_wait_seconds : float or None
-        95th percentile of waits before the present backlog began; None: too few to know, or
-        nothing waits long enough to ask.
-    recent_wait_seconds : float or None
-        The same of the claims inside the rate window.
-    """
+    """One queue: what waits, what flows, and what was normal before."""
 
     queue: str | None
-    waiting: int = 0
-    claimable: int = 0
-    due: int = 0
+    waiting: int = 0  # pending jobs, due or not
+    claimable: int = 0  # those that a worker could take now: due, and not behind their shard
+    due: int = 0  # those whose time has come
     running: int = 0
-    live: int = 0
-    tenants: int | None = None
+    live: int = 0  # running jobs that a lease, or their age, vouches for
+    tenants: int | None = None  # how many different ones the due jobs have; None: not counted
     types: int | None = None
-    oldest_at: int | None = None
-    arrivals: int = 0
+    oldest_at: int | None = None  # ``available_at`` of the oldest claimable one
+    arrivals: int = 0  # this and the next three: events inside the recent rate window
     claims: int = 0
     completions: int = 0
     dead: int = 0
-    claims_before: int = 0
-    first_at: int | None = None
+    claims_before: int = 0  # claims in the whole window, up to the last one
+    first_at: int | None = None  # first event in the whole window
     last_claim_at: int | None = None
     last_completion_at: int | None = None
     normal_wait_seconds: float | None = None
-    recent_wait_seconds: float | None = None
+    """95th percentile of waits before the present backlog began; None: too few to know, or
+    nothing waits long enough to ask."""
+    recent_wait_seconds: float | None = None  # the same of the claims inside the rate window
     paused_at: int | None = None
 
     @property
@@ -143,46 +113,14 @@ class RunTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Situation:
-    """Everything the detectors may look at.
-
-    Parameters
-    ----------
-    now : int
-        The moment that ages and leases are judged at.
-    seen_until : int
-        The last moment anybody looked: heartbeats and statuses are of then.
-    window_from : int
-        From here on finished jobs were read whole.
-    window_until : int or None
-        Where the window ends: queues are judged as of then. None: at the last look.
-    rates_from : int
-        Beginning of the recent window that rates are taken over; it ends where the window does.
-    workers_read_at : int or None
-        When the heartbeats were read.
-    run_times : Mapping
-        By job type, with None for all types together; only types that are asked for.
-    facts : Mapping
-        (fact, state) to its grade.
-    sweeper : str or None
-        Who takes expired leases back; None: nobody.
-    possible_sweepers : tuple of str
-        The user's own periodic tasks whose names suggest that they do.
-    clock_at : int or None
-        The database's own clock when heartbeats were read; None where a moment was given for it.
-    vitals : Vitals or None
-        The database's vital signs, where they were taken.
-    peak_claims : Mapping
-        By queue, the most claims in one minute of the window; only where `wakings` are many.
-    waiting_classes, loads : tuple
-        What waits by class; only of queues whose oldest job is no longer young.
-    """
+    """Everything the detectors may look at."""
 
     system: str
-    now: int
-    seen_until: int
-    window_from: int
-    rates_from: int
-    window_until: int | None = None
+    now: int  # the moment that ages and leases are judged at
+    seen_until: int  # the last moment anybody looked: heartbeats and statuses are of then
+    window_from: int  # from here on finished jobs were read whole
+    rates_from: int  # where the recent window of rates begins; it ends where the window does
+    window_until: int | None = None  # queues are judged as of then; None: at the last look
     workers_read_at: int | None = None
     held: tuple[HeldJob, ...] = ()
     workers: tuple[WorkerState, ...] = ()
@@ -190,24 +128,28 @@ class Situation:
     dead: tuple[DeadJob, ...] = ()
     finished_in_window: int = 0
     run_times: Mapping[str | None, RunTime] = field(default_factory=dict)
+    """By job type, with None for all types together; only types that are asked for."""
     counts: Mapping[str, int] = field(default_factory=dict)
     states: Mapping[str, int] = field(default_factory=dict)
     layers: Mapping[str, int] = field(default_factory=dict)
-    facts: Mapping[tuple[str, str], Quality] = field(default_factory=dict)
+    facts: Mapping[tuple[str, str], Quality] = field(default_factory=dict)  # (fact, state): grade
     fact_notes: Mapping[tuple[str, str], str] = field(default_factory=dict)
     not_read: Mapping[str, str] = field(default_factory=dict)
-    sweeper: str | None = None
-    possible_sweepers: tuple[str, ...] = ()
+    sweeper: str | None = None  # who takes expired leases back; None: nobody
+    possible_sweepers: tuple[str, ...] = ()  # the user's periodic tasks whose names suggest it
     source_schema: str = ""
     clock_at: int | None = None
+    """The database's own clock when heartbeats were read; None where a moment was given for it."""
     vitals: Vitals | None = None
     disorders: tuple[Disorder, ...] = ()
     disordered: Disordered = field(default_factory=Disordered)
     retrying: tuple[RetryClass, ...] = ()
     wakings: tuple[Waking, ...] = ()
     peak_claims: Mapping[str | None, int] = field(default_factory=dict)
+    """By queue, the most claims in one minute of the window; only where `wakings` are many."""
     waiting_classes: tuple[WaitingClass, ...] = ()
     loads: tuple[ClassLoad, ...] = ()
+    """What waits by class: only of queues whose oldest job is no longer young."""
 
     @property
     def judged_later(self) -> bool:
@@ -215,15 +157,24 @@ class Situation:
         return self.now > self.seen_until
 
     @property
+    def flow_until(self) -> int:
+        """As of when queues are judged: the end of the window, the last look or ``now``."""
+        end = self.seen_until if self.window_until is None else self.window_until
+        return min(end, self.seen_until, self.now)
+
+    @property
     def rate_seconds(self) -> float:
         """The width of the recent rate window, in seconds."""
         return max((self.flow_until - self.rates_from) / MICROS, 0.0)
 
     @property
-    def flow_until(self) -> int:
-        """As of when queues are judged: the end of the window, the last look or ``now``."""
-        end = self.seen_until if self.window_until is None else self.window_until
-        return min(end, self.seen_until, self.now)
+    def total(self) -> int:
+        """How many jobs the snapshot holds."""
+        return sum(self.counts.values())
+
+    def grade(self, *names: str, state: str = "live") -> Quality:
+        """Return the worst grade of the named facts; a fact nobody graded is absent."""
+        return worst(*(self.facts.get((name, state), Quality.ABSENT) for name in names))
 
     @property
     def knows_arrivals(self) -> bool:
@@ -241,25 +192,23 @@ class Situation:
         return self.grade("finished_at", state="finished") > Quality.ABSENT
 
     @property
-    def total(self) -> int:
-        """How many jobs the snapshot holds."""
-        return sum(self.counts.values())
+    def knows_flow(self) -> bool:
+        """Whether the system says when jobs came and when they ended."""
+        return self.knows_arrivals and self.knows_ends
 
     @property
     def knows_tenants(self) -> bool:
         """Whether jobs say whose they are."""
         return self.grade("tenant") > Quality.ABSENT
 
-    def grade(self, *names: str, state: str = "live") -> Quality:
-        """Return the worst grade of the named facts; a fact nobody graded is absent."""
-        return worst(*(self.facts.get((name, state), Quality.ABSENT) for name in names))
-
     def is_lost(self, worker: WorkerState) -> bool:
         """Whether a worker's heartbeat had stopped when it was read, or at an earlier ``now``."""
-        at = self.workers_read_at
-        return at is not None and worker.is_lost(min(at, self.now))
+        return self._beats(worker) is False
 
     def beats(self, worker: WorkerState) -> bool:
-        """Whether a worker was known to live when heartbeats were read."""
-        at = self.workers_read_at
-        return at is not None and worker.beats(min(at, self.now))
+        """Whether a worker was known to live then."""
+        return self._beats(worker) is True
+
+    def _beats(self, worker: WorkerState) -> bool | None:
+        read_at = self.workers_read_at
+        return None if read_at is None else worker.beats(min(read_at, self.now))
