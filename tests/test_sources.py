@@ -153,10 +153,20 @@ def test_the_native_statement_holds_numbers_only() -> None:
     assert told == (
         'SET search_path TO "a""; --"; '
         "SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL) FROM procrastinate_jobs"
-        " WHERE status = 'doing' AND worker_id IN (2, 7) AND id IN (4, 9, 30);"
+        " WHERE status = 'doing' AND worker_id IN (2) AND id IN (4, 30);"
     )
     assert PROCRASTINATE.advice({"x": ["1"]}, "public") is None
     assert PROCRASTINATE.advice({}, "public") is None
+
+
+def test_the_native_statement_can_be_read() -> None:
+    """Beyond a hundred jobs it names the first hundred and their owners, and says how many more."""
+    owners = {str(owner): [str(job) for job in range(owner, 100, 10)] for owner in range(10)}
+    told = PROCRASTINATE.advice(owners, "public")
+    assert told is not None
+    assert told.endswith(f" AND id IN ({', '.join(map(str, range(100)))});")
+    more = PROCRASTINATE.advice({**owners, "77": ["999", "9999"]}, "public")
+    assert more == f"{told} -- the first 100 of 102 jobs: triage again for the other 2"
 
 
 # On a real server: what is missing or strange

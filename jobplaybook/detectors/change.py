@@ -9,8 +9,7 @@ from itertools import accumulate
 
 from jobplaybook.units import MICROS
 
-MIN_EVIDENCE = 10.0
-"""Nats of evidence below which a rise is taken for chance, with so many splits to choose from."""
+MIN_EVIDENCE = 10.0  # nats below which a rise is taken for chance, with so many splits to try
 _BUCKETS = 288  # five minutes each over a day
 
 

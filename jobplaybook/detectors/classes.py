@@ -26,23 +26,15 @@ from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.model import Layer, Severity
 from jobplaybook.units import MICROS, count_text, duration_text, iso
 
-FLOOD_JOBS = 100
-"""Fewer jobs than this are no flood."""
-FLOOD_SHARE = 0.5
-"""The share of a queue's backlog that is most of it."""
-FLOOD_FACTOR = 3.0
-"""How many times its usual rate makes a class a flood."""
-FLOOD_PART = 0.9
-"""The share of a class's waiting jobs that came with the rise which explains them."""
-FLOOD_PAST = 20
-"""Fewer jobs of a class than this that no longer wait do not tell what is usual for it."""
-TOP_CLASSES = 5
-"""So many classes are named."""
+FLOOD_JOBS = 100  # fewer jobs than this are no flood
+FLOOD_SHARE = 0.5  # the share of a queue's backlog that is most of it
+FLOOD_FACTOR = 3.0  # how many times its usual rate makes a class a flood
+FLOOD_PART = 0.9  # the share of a class's waiting jobs that came with the rise which explains them
+FLOOD_PAST = 20  # fewer jobs of a class that no longer wait do not tell what is usual for it
+TOP_CLASSES = 5  # so many classes are named
 
-STARVED_SECONDS = 300.0
-"""How long a class must have waited to be called starved."""
-OVERTAKEN = 10
-"""So many younger claims passed it by that it is no accident."""
+STARVED_SECONDS = 300.0  # how long a class must have waited to be called starved
+OVERTAKEN = 10  # so many younger claims passed it by that it is no accident
 
 
 Queues = Mapping[str | None, QueueState]

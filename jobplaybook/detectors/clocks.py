@@ -15,10 +15,8 @@ from jobplaybook.detectors.situation import Situation, WorkerState
 from jobplaybook.model import Layer, Quality, Severity
 from jobplaybook.units import MICROS, count_text, duration_text, iso
 
-TOLERANCE_SECONDS = 1.0
-"""Clocks that are kept in step differ by less than this."""
-FEW_ODD_ROWS = 3
-"""Fewer rows than this in an impossible order are odd data, not a clock."""
+TOLERANCE_SECONDS = 1.0  # clocks that are kept in step differ by less than this
+FEW_ODD_ROWS = 3  # fewer rows than this in an impossible order are odd data, not a clock
 
 AHEAD = "heartbeat-after-read"
 SAID = {

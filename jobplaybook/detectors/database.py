@@ -29,26 +29,16 @@ from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.model import Layer, Severity
 from jobplaybook.units import count_text, duration_text, iso
 
-OLD_TRANSACTION_SECONDS = 300.0
-"""No transaction of a queue needs this long."""
-HELD_TRANSACTIONS = 1_000
-"""So many later transactions are behind a snapshot before what it holds back can matter."""
-DEAD_ROWS = 10_000
-"""Fewer dead rows than this cost a claim nothing that anybody notices."""
-DEAD_SHARE = 0.2
-"""Of the live rows: from here on PostgreSQL's own default would have cleared them away."""
-DEAD_TO_LIVE = 1.0
-"""As many dead rows as live ones: a claim passes as many rows in vain as it could take."""
-SCANNED_ROWS = 10_000
-"""A smaller table is scanned whole for good reasons."""
-SCANS_PER_CLAIM = 0.5
-"""So many scans of the whole table a claim are no accident."""
-FEW_SCANS = 10
-"""Fewer scans than this between two samples may be anybody's."""
-IDLE_SHARE = 0.5
-"""The share of workers that hold nothing while jobs wait."""
-IDLE_JOBS = 10
-"""Fewer jobs than this that wait beside idle workers tell nothing."""
+OLD_TRANSACTION_SECONDS = 300.0  # no transaction of a queue needs this long
+HELD_TRANSACTIONS = 1_000  # fewer later transactions than this hold back nothing that matters
+DEAD_ROWS = 10_000  # fewer dead rows than this cost a claim nothing that anybody notices
+DEAD_SHARE = 0.2  # of the live rows: from here on PostgreSQL's own default would have cleared them
+DEAD_TO_LIVE = 1.0  # of the live rows: a claim passes as many rows in vain as it could take
+SCANNED_ROWS = 10_000  # a smaller table is scanned whole for good reasons
+SCANS_PER_CLAIM = 0.5  # so many scans of the whole table a claim are no accident
+FEW_SCANS = 10  # fewer scans than this between two samples may be anybody's
+IDLE_SHARE = 0.5  # the share of workers that hold nothing while jobs wait
+IDLE_JOBS = 10  # fewer jobs than this that wait beside idle workers tell nothing
 
 UNSEEN = (
     "the time that one claim takes",

@@ -18,10 +18,8 @@ from jobplaybook.detectors.situation import Situation
 from jobplaybook.model import Layer, Severity
 from jobplaybook.units import MICROS, count_text, duration_text, iso
 
-FEW = 3
-"""Fewer dead letters than this are not called growth."""
-SHARE = 0.01
-"""The share of finished jobs that, dead, is above any normal."""
+FEW = 3  # fewer dead letters than this are not called growth
+SHARE = 0.01  # the share of finished jobs that, dead, is above any normal
 SIGMAS = 3.0
 RECENT_SECONDS = 3_600.0
 

@@ -26,24 +26,15 @@ from jobplaybook.units import MICROS, count_text, duration_text, iso
 
 Part = TypeVar("Part", ClassLoad, RetryClass, WaitingClass)
 
-STILL_SECONDS = 60.0
-"""A queue is not called still before this: workers poll every few seconds."""
-EXPECTED_CLAIMS = 10.0
-"""So many claims were due in the silence that chance hardly explains it (e^-10)."""
-NO_BASELINE_SECONDS = 300.0
-"""How long jobs must wait where no rate tells what is due, or nothing what is normal."""
-YOUNG_SECONDS = 60.0
-"""A backlog whose oldest job is younger than this is no backlog."""
-NORMAL_FACTOR = 3.0
-"""How many times the normal wait (p95) makes a backlog older than its normal."""
-PAGE_AGE_SECONDS = 900.0
-"""A growing backlog this old is a page."""
-LONG_DRAIN_SECONDS = 3_600.0
-"""A draining backlog that needs longer than this is a ticket."""
-FEW_EVENTS = 10
-"""Fewer arrivals and ends than this in the rate window do not tell where a queue goes."""
-FEW_JOBS = 10
-"""Fewer jobs than this that stand still wake nobody."""
+STILL_SECONDS = 60.0  # a queue is not called still before this: workers poll every few seconds
+EXPECTED_CLAIMS = 10.0  # so many claims due in a silence: chance hardly explains it (e^-10)
+NO_BASELINE_SECONDS = 300.0  # how long jobs must wait where nothing tells what is due or normal
+YOUNG_SECONDS = 60.0  # a backlog whose oldest job is younger than this is no backlog
+NORMAL_FACTOR = 3.0  # how many times the normal wait (p95) makes a backlog older than its normal
+PAGE_AGE_SECONDS = 900.0  # a growing backlog this old is a page
+LONG_DRAIN_SECONDS = 3_600.0  # a draining backlog that needs longer than this is a ticket
+FEW_EVENTS = 10  # fewer arrivals and ends in the rate window do not tell where a queue goes
+FEW_JOBS = 10  # fewer jobs than this that stand still wake nobody
 
 
 def queue_name(queue: str | None) -> str:
@@ -101,23 +92,18 @@ def is_stalled(situation: Situation, queue: QueueState) -> bool:
     silence = _silent_seconds(situation, queue)
     if silence < STILL_SECONDS or not (situation.knows_claims or situation.knows_ends):
         return False
-    if _is_proved(situation, queue):
+    if (expected_claims(situation, queue, silence) or 0.0) >= EXPECTED_CLAIMS:
         return True
     normal = queue.normal_wait_seconds or 0.0
     return not queue.live and silence >= max(NO_BASELINE_SECONDS, NORMAL_FACTOR * normal)
 
 
-def _is_proved(situation: Situation, queue: QueueState) -> bool:
-    expected = expected_claims(situation, queue, _silent_seconds(situation, queue))
-    return expected is not None and expected >= EXPECTED_CLAIMS
-
-
 def _silent_seconds(situation: Situation, queue: QueueState) -> float:
-    """Return how long there was something to claim and nothing was claimed or completed."""
     return max((situation.flow_until - _silent_from(situation, queue)) / MICROS, 0.0)
 
 
 def _silent_from(situation: Situation, queue: QueueState) -> int:
+    """Return since when there was something to claim and nothing was claimed or completed."""
     # What came before the window was not looked at: no silence is longer than the window.
     marks = (queue.oldest_at, queue.last_claim_at, queue.last_completion_at)
     return max(situation.window_from, *(mark for mark in marks if mark is not None))
@@ -144,7 +130,7 @@ def queue_stalled(situation: Situation) -> list[Finding]:
 def _stalled(situation: Situation, queue: QueueState) -> Finding:
     silence = _silent_seconds(situation, queue)
     expected = expected_claims(situation, queue, silence)
-    proved = _is_proved(situation, queue)
+    proved = expected is not None and expected >= EXPECTED_CLAIMS
     due = f", where about {expected:,.0f} claims were due" if proved else ""
     seen = {"claimed": situation.knows_claims, "completed": situation.knows_ends}
     parts = [

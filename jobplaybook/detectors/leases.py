@@ -19,14 +19,12 @@ from jobplaybook.detectors.situation import HeldJob, RunTime, Situation, WorkerS
 from jobplaybook.model import Layer, Quality, Severity
 from jobplaybook.units import MICROS, clock_text, count_text, duration_text, iso
 
-MIN_RUNS = 20
-"""Fewer finished runs of a type than this, and its own p99 is no measure."""
-NO_HISTORY_SECONDS = 3_600.0
-"""What a run is compared with where nothing ever finished."""
-YOUNG_RUN_SECONDS = 60.0
-"""A doubtful run younger than this is only noted; an orphan of an unknown type is one after it."""
-SWEEP_GRACE = 2.0
-"""A sweeper gets this many lease lengths before its silence is a page."""
+MIN_RUNS = 20  # fewer finished runs of a type than this, and its own p99 is no measure
+NO_HISTORY_SECONDS = 3_600.0  # what a run is compared with where nothing ever finished
+YOUNG_RUN_SECONDS = (
+    60.0  # a doubtful run is only noted before it, an orphan of unknown type is one after
+)
+SWEEP_GRACE = 2.0  # a sweeper gets this many lease lengths before its silence is a page
 
 
 def lease_expired(situation: Situation) -> list[Finding]:

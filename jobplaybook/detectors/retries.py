@@ -26,27 +26,17 @@ from jobplaybook.detectors.situation import Situation
 from jobplaybook.model import Layer, Severity
 from jobplaybook.units import MICROS, count_text, duration_text, iso
 
-STORM_RETRIES = 20
-"""Fewer retries than this in the rate window are no storm."""
-STORM_FACTOR = 1.5
-"""How many times the usual attempts per completion are far above it: a third is work in vain."""
-KNOWN_COMPLETIONS = 20
-"""Fewer completions before the rise do not tell what is usual."""
-UNKNOWN_STORM = 10.0
-"""Attempts per completion that are too many whatever is usual."""
-HOT_SECONDS = 1.0
-"""A retry that starts sooner than this after the failure has no delay worth the name."""
-HOT_SHARE = 0.5
-"""The share of retries without delay that makes a hot loop."""
+STORM_RETRIES = 20  # fewer retries than this in the rate window are no storm
+STORM_FACTOR = 1.5  # times the usual attempts per completion: a third is work in vain
+KNOWN_COMPLETIONS = 20  # fewer completions before the rise do not tell what is usual
+UNKNOWN_STORM = 10.0  # attempts per completion that are too many whatever is usual
+HOT_SECONDS = 1.0  # a retry so soon after the failure has no delay worth the name
+HOT_SHARE = 0.5  # the share of retries without delay that makes a hot loop
 
-HERD_JOBS = 100
-"""Fewer jobs than this that wake together hurt nobody."""
-HERD_WITHIN_SECONDS = 60.0
-"""Within this they wake together."""
-HERD_SECONDS = 300.0
-"""What wakes together has to take so long to be claimed, at the best rate of the window."""
-AHEAD_SECONDS = 86_400.0
-"""How far ahead is looked."""
+HERD_JOBS = 100  # fewer jobs than this that wake together hurt nobody
+HERD_WITHIN_SECONDS = 60.0  # within this they wake together
+HERD_SECONDS = 300.0  # how long claiming a herd has to take at the best rate of the window
+AHEAD_SECONDS = 86_400.0  # how far ahead is looked
 
 
 def attempts_per_completion(retries: int, completions: int) -> float:

@@ -33,6 +33,9 @@ from jobplaybook.units import MICROS, shown
 LEASE_SECONDS = 30.0
 """The library's default age of a heartbeat after which a worker's jobs count as stalled."""
 
+MOST_IDS = 100
+"""A statement that frees jobs names no more of them: it has to be read before it is run."""
+
 _STATUS = {
     "todo": Status.PENDING,
     "doing": Status.PROCESSING,
@@ -134,11 +137,24 @@ class Procrastinate(Source):
         return {"unfinished": said} if strange else {}
 
     def advice(self, owner_jobs: Mapping[str, Sequence[str]], schema: str) -> str | None:
-        """Return procrastinate's own statement that requeues the jobs of dead workers."""
-        ids = sorted(int(job) for jobs in owner_jobs.values() for job in jobs if _is_number(job))
-        owners = [int(owner) for owner in owner_jobs if _is_number(owner)]
-        if not ids or not owners:
+        """Return procrastinate's own statement that requeues the jobs of dead workers.
+
+        Exactly these jobs: a worker that beats again may have claimed others since.
+        """
+        held = sorted(
+            (int(job), int(owner))
+            for owner, jobs in owner_jobs.items()
+            for job in jobs
+            if _is_number(job) and _is_number(owner)
+        )
+        if not held:
             return None
+        first_ones, rest = held[:MOST_IDS], len(held) - MOST_IDS
+        ids = ", ".join(str(job) for job, _ in first_ones)
+        owners = ", ".join(map(str, sorted({owner for _, owner in first_ones})))
+        more = (
+            f" -- the first {MOST_IDS} of {len(held):,} jobs: triage again for the other {rest:,}"
+        )
         # The library's functions find its types and tables by the search path alone.
         quoted = '"' + schema.replace('"', '""') + '"'
         first = "" if schema == "public" else f"SET search_path TO {quoted}; "
@@ -146,8 +162,8 @@ class Procrastinate(Source):
         return (
             f"{first}SELECT procrastinate_retry_job_v2(id, now(), NULL, NULL, NULL)"  # noqa: S608
             f" FROM procrastinate_jobs"
-            f" WHERE status = 'doing' AND worker_id IN ({', '.join(map(str, owners))})"
-            f" AND id IN ({', '.join(map(str, ids))});"
+            f" WHERE status = 'doing' AND worker_id IN ({owners})"
+            f" AND id IN ({ids});{more if rest > 0 else ''}"
         )
 
 
