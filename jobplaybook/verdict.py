@@ -217,11 +217,9 @@ def _queue_json(situation: Situation, queue: QueueState) -> dict[str, Any]:
 def _headline(triage: Triage) -> list[str]:
     verdict = triage.verdict
     word = "OK" if verdict.code == "healthy" else verdict.severity.word.upper()
-    parts = [verdict.layer or "", verdict.code]
-    if verdict.since is not None:
-        parts.append(f"since {when_text(verdict.since, triage.situation.now)}")
-    if not verdict.sure:
-        parts.append("inferred")
+    since = when_text(verdict.since, triage.situation.now)
+    told = "" if verdict.since is None else f"since {since}"
+    parts = (verdict.layer, verdict.code, told, "" if verdict.sure else "inferred")
     lines = [f"{word:<5} {' · '.join(part for part in parts if part)}"]
     lines += _wrapped("      ", verdict.sentence)
     for step in verdict.next:
@@ -232,13 +230,11 @@ def _headline(triage: Triage) -> list[str]:
 
 
 def _wrapped(lead: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent=lead,
-        subsequent_indent=" " * (len(lead) if lead.isspace() else 6),
-        break_on_hyphens=False,
+    indent = lead if lead.isspace() else " " * 6
+    wrapper = textwrap.TextWrapper(
+        _WIDTH, initial_indent=lead, subsequent_indent=indent, break_on_hyphens=False
     )
+    return wrapper.wrap(text)
 
 
 def _others(triage: Triage) -> list[str]:
@@ -276,15 +272,12 @@ def _shown_queues(situation: Situation) -> tuple[Sequence[QueueState], Sequence[
     """Return the queues that a screen has room for, the longest if not all, and the rest."""
     if len(situation.queues) <= _MOST_QUEUES:
         return situation.queues, ()
-    ordered = sorted(
-        situation.queues,
-        key=lambda queue: (
-            not is_stalled(situation, queue),
-            not is_backlog(situation, queue),
-            -queue.waiting,
-            -queue.arrivals,
-        ),
-    )
+
+    def rank(queue: QueueState) -> tuple[bool, bool, int, int]:
+        still, late = is_stalled(situation, queue), is_backlog(situation, queue)
+        return not still, not late, -queue.waiting, -queue.arrivals
+
+    ordered = sorted(situation.queues, key=rank)
     return ordered[:_MOST_QUEUES], ordered[_MOST_QUEUES:]
 
 

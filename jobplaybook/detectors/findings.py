@@ -52,7 +52,7 @@ class BlastRadius:
 
     def to_json(self) -> dict[str, int | None]:
         """Return the JSON object."""
-        return {"jobs": self.jobs, "tenants": self.tenants, "types": self.types}
+        return fields_of(self, "jobs", "tenants", "types")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +144,7 @@ def names_text(names: Sequence[str], limit: int = 3) -> str:
 
 
 def fitting(number: int, one: str, many: str) -> str:
-    """Return the form of a word that goes with a number.
-
-    Examples
-    --------
-    >>> fitting(1, "is", "are"), fitting(4, "is", "are")
-    ('is', 'are')
-    """
+    """Return the form of a word that goes with a number: 1 job *is*, 4 jobs *are*."""
     return one if number == 1 else many
 
 

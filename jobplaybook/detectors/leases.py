@@ -35,7 +35,9 @@ def lease_expired(situation: Situation) -> list[Finding]:
     by_owner = _by_owner(expired)
     owners = [owner for owner in by_owner if owner is not None]
     alive = _alive(situation, owners)
-    heard = {w.owner: w.heartbeat_at for w in situation.workers if w.heartbeat_at is not None}
+    heard: dict[str | None, int] = {
+        w.owner: w.heartbeat_at for w in situation.workers if w.heartbeat_at is not None
+    }
     lost = _lost(situation)
     radius = radius_of(expired, knows_tenants=situation.knows_tenants)
     who = _workers(owners) + (" and by nobody named" if owners and None in by_owner else "")
@@ -61,7 +63,7 @@ def lease_expired(situation: Situation) -> list[Finding]:
                     {
                         "owner": owner,
                         "jobs": len(own),
-                        "last_heartbeat_at": iso(heard.get(owner or "")),
+                        "last_heartbeat_at": iso(heard.get(owner)),
                         "lease_over_at": iso(_first_end(own)),
                     }
                     for owner, own in by_owner.items()

@@ -64,7 +64,8 @@ def disordered(tolerance: int, *, clock: bool = True) -> sa.Select[Any]:
     """Return how many different jobs, tenants and types these rows belong to; one row."""
     odd = _odd(tolerance, clock)
     whom = {"jobs": odd.job_id, "tenants": odd.tenant_id, "types": odd.job_type}
-    return sa.select(*(different(of).label(name) for name, of in whom.items()))
+    counts: list[sa.Label[Any]] = [different(of).label(name) for name, of in whom.items()]
+    return sa.select(*counts)
 
 
 def examples(tolerance: int, *, limit: int, clock: bool = True) -> sa.Select[Any]:

@@ -11,17 +11,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from jobplaybook.dialects import bytewise, micros, words
 from jobplaybook.model import UNFINISHED, State, Status
-from jobplaybook.queries import (
-    TRIED,
-    attempt,
-    columns,
-    has_status,
-    in_order,
-    job,
-    moment,
-    when,
-    word,
-)
+from jobplaybook.queries import TRIED, attempt, columns, has_status, job, moment, per, when, word
 from jobplaybook.queries.standing import state_at
 from jobplaybook.tables import attempts, workers
 
@@ -56,22 +46,14 @@ def _by_reason(over: ColumnElement[bool], told: Sequence[ColumnElement[Any]]) ->
 def worst(
     since: int, until: int, *, now: int | None = None, queue: str | None = None, each: int = 4
 ) -> sa.Select[Any]:
-    """Return the jobs that are worst off, the gravest kind first.
+    """Return the jobs that are worst off, the gravest kind first, of one queue where it is named.
 
     Columns: id, why, job_type, queue, state, attempts, created_at, due_at, finished_at,
     in_system: microseconds from acceptance to the end, or to ``until``.
 
-    Parameters
-    ----------
-    since, until : int
-        Only jobs that are unfinished or ended in this window, microseconds UTC; those that never
-        started and are not due yet are not badly off.
-    now : int, optional
-        When leases are judged; by default when each row was read.
-    queue : str, optional
-        One queue alone.
-    each : int
-        So many of each kind: those with most attempts, then those longest in the system.
+    Only jobs that are unfinished or ended in [since, until]; those that never started and are not
+    due yet are not badly off. Leases are judged at ``now``, by default when each row was read.
+    There are ``each`` of a kind: those with most attempts, then those longest in the system.
     """
     over = _is_over(until, now)
     kind = _by_reason(over, [sa.literal_column(str(place)) for place in range(len(Why))])
@@ -127,4 +109,4 @@ def attempts_of(job_ids: Sequence[str], until: int, *, now: int | None = None) -
 
 def queue_names() -> sa.Select[Any]:
     """Return the names of all queues that jobs are in: queue."""
-    return sa.select(job.queue).group_by(job.queue).order_by(*in_order(job.queue))
+    return per(job.queue)

@@ -7,20 +7,9 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
-from jobplaybook.dialects import bytewise
+from jobplaybook.dialects import bytewise, words
 from jobplaybook.model import UNFINISHED, Status
-from jobplaybook.queries import (
-    COUNT,
-    TRIED,
-    columns,
-    has_status,
-    in_order,
-    job,
-    moment,
-    per,
-    when,
-    word,
-)
+from jobplaybook.queries import COUNT, TRIED, columns, has_status, in_order, job, moment, per, when
 from jobplaybook.tables import jobs
 
 
@@ -32,8 +21,8 @@ def events() -> sa.CompoundSelect[Any]:
     """
 
     def of(kind: str, at: ColumnElement[int], source: sa.FromClause = jobs) -> sa.Select[Any]:
-        columns = (word(kind).label("kind"), job.queue, at.label("at"))
-        return sa.select(*columns).select_from(source).where(at.is_not(None))
+        event = sa.select(words(kind)[0].label("kind"), job.queue, at.label("at"))
+        return event.select_from(source).where(at.is_not(None))
 
     return sa.union_all(
         of("arrival", when.created),
