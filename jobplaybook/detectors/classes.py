@@ -56,11 +56,7 @@ def class_flood(situation: Situation) -> list[Finding]:
         for load in situation.loads
         if load.queue in states and _is_flood(situation, states[load.queue], load)
     ]
-    return by_queue(
-        situation,
-        floods,
-        lambda loads, harm: _flood(situation, states[loads[0].queue], loads, harm),
-    )
+    return by_queue(situation, floods, _flood)
 
 
 def is_most(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
@@ -86,10 +82,9 @@ def _is_flood(situation: Situation, queue: QueueState, load: ClassLoad) -> bool:
     return rose.after >= FLOOD_FACTOR * rose.before and came_with_it >= FLOOD_PART * load.due
 
 
-def _flood(
-    situation: Situation, state: QueueState, floods: Sequence[ClassLoad], harm: Severity
-) -> Finding:
+def _flood(situation: Situation, floods: Sequence[ClassLoad], harm: Severity) -> Finding:
     load = max(floods, key=lambda flood: (flood.due, flood.by == "type"))
+    state = queues_by_name(situation)[load.queue]
     rose = rise(load.became_due.counts)
     top = [each for each in situation.loads if each.queue == state.queue]
     seconds = load.became_due.width / MICROS
@@ -152,7 +147,7 @@ def starvation(situation: Situation) -> list[Finding]:
         for waiting in situation.waiting_classes
         if waiting.overtaken >= OVERTAKEN and has_waited(situation, states, waiting)
     ]
-    return by_queue(situation, starved, lambda classes, harm: _starved(situation, classes, harm))
+    return by_queue(situation, starved, _starved)
 
 
 def has_waited(situation: Situation, states: Queues, waiting: WaitingClass) -> bool:

@@ -51,7 +51,12 @@ UNSEEN = (
 def vacuum_blocked(situation: Situation) -> list[Finding]:
     """Find an old transaction whose snapshot keeps the queue's dead rows from being removed."""
     vitals = situation.vitals
-    if vitals is None or not _holds_back(vitals):
+    if vitals is None or vitals.holder_seconds is None:
+        return []
+    # Where nobody told how much came after the snapshot, its age alone has to do.
+    behind = vitals.oldest_snapshot_transactions
+    held = behind is None or behind >= HELD_TRANSACTIONS
+    if not held or vitals.holder_seconds < OLD_TRANSACTION_SECONDS:
         return []
     # More dead rows than autovacuum would leave there by its defaults.
     tables = [
@@ -65,11 +70,7 @@ def vacuum_blocked(situation: Situation) -> list[Finding]:
     since, came = vitals.held_from, worst.last_autovacuum_at
     # A vacuum that came after it and left them proves what holds them.
     in_vain = since is not None and came is not None and came > since
-    vain = (
-        f" Autovacuum came at {when_text(came, situation.now)} and could not remove them."
-        if in_vain
-        else ""
-    )
+    vain = f" Autovacuum came at {when_text(came, situation.now)} and could not remove them."
     return [
         Finding(
             code="vacuum-blocked",
@@ -83,7 +84,8 @@ def vacuum_blocked(situation: Situation) -> list[Finding]:
                 f"A transaction is open for {duration_text(vitals.holder_seconds)}, and "
                 f"{_dead_rows(worst)} of {short(worst.table)} are dead (beside "
                 f"{count_text(int(worst.live_rows))} live ones): nothing that died after it began "
-                f"can be removed, and every claim steps over it.{vain}"
+                f"can be removed, and every claim steps over it."
+                f"{vain if in_vain else ''}"
                 f"{_late_text(situation, in_vain)}"
             ),
             evidence={
@@ -98,15 +100,6 @@ def vacuum_blocked(situation: Situation) -> list[Finding]:
             ),
         )
     ]
-
-
-def _holds_back(vitals: Vitals) -> bool:
-    """Whether a transaction is old and its snapshot holds back what came after it."""
-    age, behind = vitals.holder_seconds, vitals.oldest_snapshot_transactions
-    if age is None:
-        return False
-    # Where nobody told how much came after it, its age alone has to do.
-    return age >= OLD_TRANSACTION_SECONDS and (behind is None or behind >= HELD_TRANSACTIONS)
 
 
 def _harm(situation: Situation) -> Severity:

@@ -312,7 +312,9 @@ def harm_by_queue(situation: Situation) -> dict[str | None, Severity]:
 
 
 def by_queue(
-    situation: Situation, parts: Iterable[Part], told: Callable[[list[Part], Severity], Finding]
+    situation: Situation,
+    parts: Iterable[Part],
+    told: Callable[[Situation, list[Part], Severity], Finding],
 ) -> list[Finding]:
     """Return a finding a queue, told of its parts and of how grave its backlog is."""
     found: dict[str | None, list[Part]] = defaultdict(list)
@@ -320,5 +322,5 @@ def by_queue(
         found[part.queue].append(part)
     harm = harm_by_queue(situation) if found else {}
     return largest_first(
-        told(listed, harm.get(queue, Severity.NOTE)) for queue, listed in found.items()
+        told(situation, listed, harm.get(queue, Severity.NOTE)) for queue, listed in found.items()
     )

@@ -56,7 +56,7 @@ def retry_storm(situation: Situation) -> list[Finding]:
     """Find queues with types whose attempts per completion rose far above what is usual."""
     ordered = sorted(situation.retrying, key=lambda each: -each.retries)
     storms = [each for each in ordered if _is_storm(situation, each)]
-    return by_queue(situation, storms, lambda own, harm: _storm(situation, own, harm))
+    return by_queue(situation, storms, _storm)
 
 
 def _is_storm(situation: Situation, each: RetryClass) -> bool:

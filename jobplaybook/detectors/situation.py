@@ -5,15 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from jobplaybook.detectors.signs import (
-    ClassLoad,
-    Disorder,
-    Disordered,
-    RetryClass,
-    Vitals,
-    WaitingClass,
-    Waking,
-)
+from jobplaybook.detectors import signs
 from jobplaybook.model import Quality, worst
 from jobplaybook.units import MICROS
 
@@ -140,15 +132,15 @@ class Situation:
     source_schema: str = ""
     clock_at: int | None = None
     """The database's own clock when heartbeats were read; None where a moment was given for it."""
-    vitals: Vitals | None = None
-    disorders: tuple[Disorder, ...] = ()
-    disordered: Disordered = field(default_factory=Disordered)
-    retrying: tuple[RetryClass, ...] = ()
-    wakings: tuple[Waking, ...] = ()
+    vitals: signs.Vitals | None = None
+    disorders: tuple[signs.Disorder, ...] = ()
+    disordered: signs.Disordered = field(default_factory=signs.Disordered)
+    retrying: tuple[signs.RetryClass, ...] = ()
+    wakings: tuple[signs.Waking, ...] = ()
     peak_claims: Mapping[str | None, int] = field(default_factory=dict)
     """By queue, the most claims in one minute of the window; only where `wakings` are many."""
-    waiting_classes: tuple[WaitingClass, ...] = ()
-    loads: tuple[ClassLoad, ...] = ()
+    waiting_classes: tuple[signs.WaitingClass, ...] = ()
+    loads: tuple[signs.ClassLoad, ...] = ()
     """What waits by class: only of queues whose oldest job is no longer young."""
 
     @property
