@@ -14,13 +14,7 @@ from jobplaybook.detectors.findings import (
     short,
     when_text,
 )
-from jobplaybook.detectors.flow import (
-    NORMAL_FACTOR,
-    by_queue,
-    is_late,
-    queue_name,
-    radius_of_queue,
-)
+from jobplaybook.detectors.flow import NORMAL_FACTOR, by_queue, is_late, queue_name, radius_of_queue
 from jobplaybook.detectors.signs import ClassLoad, WaitingClass
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.model import Layer, Severity

@@ -8,18 +8,8 @@ import sqlalchemy as sa
 
 from jobplaybook.dialects import bytewise, words
 from jobplaybook.model import Outcome, Status
-from jobplaybook.queries import (
-    COUNT,
-    TRIED,
-    attempt,
-    columns,
-    has_status,
-    in_order,
-    job,
-    moment,
-    when,
-)
-from jobplaybook.tables import jobs, workers
+from jobplaybook.queries import COUNT, TRIED, columns, has_status, in_order, job, moment, when
+from jobplaybook.tables import attempts, jobs, workers
 
 
 def held() -> sa.Select[Any]:
@@ -74,7 +64,7 @@ def run_times(job_type: str | None = None) -> sa.Select[Any]:
     query = (
         sa.select(ran.label("ran"))
         .select_from(TRIED)
-        .where(ran >= 0, attempt.outcome.in_(words(Outcome.SUCCEEDED, Outcome.FAILED)))
+        .where(ran >= 0, attempts.c.outcome.in_(words(Outcome.SUCCEEDED, Outcome.FAILED)))
         .order_by(ran)
     )
     return query if job_type is None else query.where(job.job_type == job_type)
