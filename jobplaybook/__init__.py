@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from jobplaybook.api import (
         Opening,
         capture,
+        estimate_backlog,
         find,
         health,
         open_snapshot,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
         SourceError,
         UnsafeAction,
     )
-    from jobplaybook.estimates import estimate_drain
+    from jobplaybook.estimates import amplification, estimate_drain, estimate_replay
     from jobplaybook.frames import flow, oldest_age, standing
     from jobplaybook.notebooks.result import notebook_result
 
@@ -45,7 +46,7 @@ _ELSEWHERE = {
         ("InputError", "JobPlaybookError", "SchemaError", "SourceError", "UnsafeAction"), "errors"
     ),
     **dict.fromkeys(("flow", "oldest_age", "standing"), "frames"),
-    "estimate_drain": "estimates",
+    **dict.fromkeys(("amplification", "estimate_drain", "estimate_replay"), "estimates"),
     "notebook_result": "notebooks.result",
 }
 
@@ -57,8 +58,11 @@ __all__ = [
     "SourceError",
     "UnsafeAction",
     "__version__",
+    "amplification",
     "capture",
+    "estimate_backlog",
     "estimate_drain",
+    "estimate_replay",
     "find",
     "flow",
     "health",

@@ -16,9 +16,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from jobplaybook.backlog import Recovery, read_backlogs, recovery_of
 from jobplaybook.bundled import bundled_path
 from jobplaybook.detectors.situation import Situation
 from jobplaybook.errors import InputError
+from jobplaybook.estimates import SEED, DrainEstimate, estimate_seen
 from jobplaybook.life import Life, read_life
 from jobplaybook.opening import AS_IT_IS, Opening, capture, open_snapshot
 from jobplaybook.pulse import Pulse, read_pulse
@@ -95,7 +97,8 @@ def triage(
                 f"{iso(snapshot.captured_at)}: statuses are as captured, only ages and leases move"
             )
         advice = _advice(snapshot, situation)
-        return judge(situation, label=snapshot.label, warnings=warnings, advice=advice)
+        answer = judge(situation, label=snapshot.label, warnings=warnings, advice=advice)
+        return replace(answer, eta=_eta(snapshot, answer))
 
 
 def health(
@@ -219,6 +222,64 @@ def _advice(snapshot: Snapshot, situation: Situation) -> str | None:
     return source.advice(owned, situation.source_schema) if source and owned else None
 
 
+def _eta(snapshot: Snapshot, answer: Triage) -> DrainEstimate | None:
+    """Return when the backlog of the verdict's queue is gone, or of all; None: none or unknown."""
+    queues = [queue for queue in answer.situation.queues if queue.backlog]
+    if not queues or not answer.situation.knows_flow:
+        return None
+    found, evidence = read_backlogs(snapshot, answer.situation), answer.verdict.evidence
+    if "queue" not in evidence:
+        return estimate_seen(found.overall)
+    own = [seen for seen in found.queues if seen.name == evidence["queue"]]
+    return estimate_seen(own[0]) if own else None
+
+
+def estimate_backlog(
+    source: str | Snapshot,
+    *,
+    queue: str | None = None,
+    by_seconds: float | None = None,
+    limit: int | None = None,
+    seed: int = SEED,
+    now: Moment | None = None,
+    since_seconds: float = 86_400.0,
+    until: Moment | None = None,
+    how: Opening = AS_IT_IS,
+) -> Recovery:
+    """Return when the backlogs of a source are gone: overall, by queue and by type.
+
+    Parameters
+    ----------
+    queue : str, optional
+        One queue alone.
+    by_seconds : float, optional
+        T, the time in which they ought to be gone, seconds.
+    limit : int, optional
+        The backlog at which something breaks, jobs.
+    seed : int
+        Seed of the draws.
+    now, since_seconds, until
+        As in `triage`.
+
+    Raises
+    ------
+    InputError
+        For an empty window, or an unknown queue.
+
+    Examples
+    --------
+    >>> estimate_backlog("sample").text
+    'nothing due'
+    """
+    with _opened(source, now, how) as (snapshot, at):
+        end = _micros(until)
+        situation = read_situation(snapshot, now=at, since_seconds=since_seconds, until=end)
+        seen = read_backlogs(snapshot, situation)
+        return recovery_of(
+            seen, situation, queue=queue, by_seconds=by_seconds, limit=limit, seed=seed
+        )
+
+
 def read_options(
     *, lease: float | None = None, tenant_path: str | None = None, key_path: str | None = None
 ) -> ReadOptions:
@@ -249,6 +310,7 @@ def runbook_path(code: str) -> Path:
 __all__: Sequence[str] = (
     "Opening",
     "capture",
+    "estimate_backlog",
     "find",
     "health",
     "open_snapshot",

@@ -12,12 +12,13 @@ from itertools import chain
 from typing import Any
 
 from jobplaybook import frames, measures
+from jobplaybook.backlog import backlog_json, read_backlogs
 from jobplaybook.cohort import no_queue
 from jobplaybook.detectors.findings import rate_text
 from jobplaybook.detectors.flow import oldest_age_seconds, queue_name
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.errors import InputError
-from jobplaybook.estimates import estimate_drain
+from jobplaybook.estimates import BacklogSeen, estimate_seen
 from jobplaybook.frames import Buckets, Interval
 from jobplaybook.measures.balance import LittleCheck, busy_share, little_check
 from jobplaybook.queries import flow
@@ -159,8 +160,16 @@ def read_pulse(
     steps = _steps(situation, states, bucket_seconds)
     found = frames.waits_by_queue(snapshot, situation.window_from, until)
     waits = {state.queue: found.get(state.queue, []) for state in states}
+    backlogs = read_backlogs(snapshot, situation)
+    seen = {each.name: each for each in backlogs.queues}
     pulses = tuple(
-        _pulse(situation, state, busy_share(waits[state.queue], since, until)) for state in states
+        _pulse(
+            situation,
+            state,
+            busy_share(waits[state.queue], since, until),
+            _drain(situation, seen.get(state.queue)),
+        )
+        for state in states
     )
     every = sorted(chain(*waits.values()), key=lambda wait: wait[0])
     counted = snapshot.rows(flow.unfinished(until))
@@ -174,7 +183,13 @@ def read_pulse(
     unread = [f"not everything was read: {phase}: {why}" for phase, why in gaps]
     return Pulse(
         queues=pulses,
-        overall=_overall(situation, states, pulses, busy_share(every, since, until)),
+        overall=_overall(
+            situation,
+            states,
+            pulses,
+            busy_share(every, since, until),
+            _drain(situation, backlogs.overall if queue is None else seen.get(queue)),
+        ),
         series=tuple(_series(snapshot, situation, waits, steps)),
         unfinished=unfinished,
         little=little_check(stays, unfinished, since / MICROS, until / MICROS),
@@ -224,8 +239,20 @@ def _series(
 _SUMMED = ("waiting", "claimable", "due", "running", "arrivals", "claims", "completions", "dead")
 
 
+def _drain(situation: Situation, seen: BacklogSeen | None) -> dict[str, Any]:
+    if "unfinished" in situation.not_read and (seen is None or not seen.waiting):
+        return {"text": "not read whole", "never": None, "seconds": None}
+    if seen is None:
+        seen = BacklogSeen(name=None, waiting=0)
+    return backlog_json(seen, estimate_seen(seen) if seen.waiting else None)
+
+
 def _overall(
-    situation: Situation, states: Sequence[QueueState], pulses: Sequence[QueuePulse], busy: float
+    situation: Situation,
+    states: Sequence[QueueState],
+    pulses: Sequence[QueuePulse],
+    busy: float,
+    drain: Mapping[str, Any],
 ) -> QueuePulse:
     together = QueueState(
         queue=None,
@@ -235,11 +262,17 @@ def _overall(
     at_work = [queue for queue in pulses if queue.claimable or queue.completion_rate]
     # One queue that is short of workers says nothing of what the others could do.
     limited = bool(at_work) and all(queue.saturated for queue in at_work)
-    return replace(_pulse(situation, together, busy, saturated=limited), queue="all queues")
+    together_pulse = _pulse(situation, together, busy, drain, saturated=limited)
+    return replace(together_pulse, queue="all queues")
 
 
 def _pulse(
-    situation: Situation, state: QueueState, busy: float, *, saturated: bool | None = None
+    situation: Situation,
+    state: QueueState,
+    busy: float,
+    drain: Mapping[str, Any],
+    *,
+    saturated: bool | None = None,
 ) -> QueuePulse:
     seconds = situation.rate_seconds
     arrival = state.arrivals / seconds if situation.knows_arrivals else None
@@ -269,29 +302,10 @@ def _pulse(
         saturated=saturated,
         utilisation=utilisation,
         headroom=headroom,
-        drain=_drain(situation, state, arrival, completion if saturated else None),
+        drain=drain,
         state=word,
         capacity=_capacity(state, completion, net, saturated=saturated),
     )
-
-
-def _drain(
-    situation: Situation, state: QueueState, arrival: float | None, capacity: float | None
-) -> dict[str, Any]:
-    never = None
-    if not state.backlog and "unfinished" in situation.not_read:
-        text = "not read whole"
-    elif not state.backlog:
-        text, never = "no backlog", False
-    elif state.paused_at is not None:
-        text = "not while it is paused"
-    elif arrival is None or capacity is None:
-        text = "capacity unknown"
-    else:
-        return estimate_drain(
-            backlog=state.backlog, arrival_rate=arrival, completion_rate=capacity
-        ).to_json()
-    return {"text": text, "never": never, "seconds": None}
 
 
 def _capacity(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ from jobplaybook.detectors.flow import (
     queue_numbers,
 )
 from jobplaybook.detectors.situation import QueueState, Situation
+from jobplaybook.estimates import DrainEstimate
 from jobplaybook.model import Layer, Severity, State
 from jobplaybook.units import count_text, duration_text, iso, plain
 
@@ -41,6 +43,7 @@ class Triage:
     findings: tuple[Finding, ...]  # the most severe first, causes before consequences
     situation: Situation  # what they rest on
     label: str  # the source's name as it may be shown
+    eta: DrainEstimate | None = None  # when the verdict's backlog is gone; None: not known
     warnings: tuple[str, ...] = ()  # what the reader has to know about the capture
 
     def to_json(self) -> dict[str, Any]:
@@ -48,7 +51,7 @@ class Triage:
         seen, verdict = self.situation, self.verdict.to_json()
         shown = ("code", "layer", "sentence", "since", "severity", "blast_radius")
         return {
-            "verdict": {**{key: verdict[key] for key in shown}, "eta": None},
+            "verdict": {**{key: verdict[key] for key in shown}, "eta": self._eta()},
             "system": seen.system,
             "source": self.label,
             "now": iso(seen.now),
@@ -62,6 +65,14 @@ class Triage:
             "findings": [finding.to_json() for finding in self.findings],
             "warnings": list(self.warnings),
         }
+
+    def _eta(self) -> dict[str, float | None] | None:
+        """Return the percentiles of the time to recover, seconds; None for one that is never."""
+        if self.eta is None:
+            return None
+        spread = self.eta.seconds
+        found = {"p5": spread.p5, "p50": spread.p50, "p95": spread.p95}
+        return {name: None if time == math.inf else time for name, time in found.items()}
 
     def __str__(self) -> str:
         """Return the screen: the verdict first, then the queues, then what is not known."""
@@ -222,6 +233,8 @@ def _headline(triage: Triage) -> list[str]:
     parts = (verdict.layer, verdict.code, told, "" if verdict.sure else "inferred")
     lines = [f"{word:<5} {' · '.join(part for part in parts if part)}"]
     lines += _wrapped("      ", verdict.sentence)
+    if triage.eta is not None:
+        lines += _wrapped("      Recovery: ", triage.eta.outlook)
     for step in verdict.next:
         # A statement that is to be copied stays on one line.
         lines += [f"      {step}"] if step.startswith(_NATIVE) else _wrapped("      Next: ", step)

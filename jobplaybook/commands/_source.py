@@ -76,24 +76,33 @@ def source_command(
     def decorate(body: Callable[..., Said]) -> click.Command:
         @wraps(body)
         def command(as_json: bool, **given: Any) -> int:
-            with _rows_bar() as progress:
-                how = _opening(given, progress)
+            with opening(given) as how:
                 said = body(how=how, **given)
             for warning in said.warnings:
                 warn(warning)
             emit(said.document, as_json, said.lines)
             return said.code
 
-        made = click.command(name=name)(command)
-        for add in (*_OPTIONS, _KEEP, json_option) if keeps else (*_OPTIONS, json_option):
-            add(made)  # after its own
-        return made
+        return json_option(opening_options(click.command(name=name)(command), keeps=keeps))
 
     return decorate
 
 
-def _opening(given: dict[str, Any], progress: Progress) -> Opening:
+def opening_options(command: click.Command, *, keeps: bool = True) -> click.Command:
+    """Add to a command, after its own options, those that say how its SOURCE is opened."""
+    for add in (*_OPTIONS, _KEEP) if keeps else _OPTIONS:
+        add(command)
+    return command
+
+
+@contextmanager
+def opening(given: dict[str, Any]) -> Iterator[Opening]:
     """Take out of a command's arguments how its SOURCE is opened; ``now`` and ``since`` stay."""
+    with _rows_bar() as progress:
+        yield _opening(given, progress)
+
+
+def _opening(given: dict[str, Any], progress: Progress) -> Opening:
     from jobplaybook.api import Opening, read_options
     from jobplaybook.snapshot.options import CaptureOptions
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import click
@@ -18,10 +19,20 @@ from jobplaybook.commands._common import (
     option,
     whole_number,
 )
+from jobplaybook.commands._source import opening, opening_options
 from jobplaybook.errors import InputError
 from jobplaybook.units import shown
 
 _MOST_SEED = 2**32 - 1
+_NUMBERS = (
+    *("backlog", "arrival_rate", "completion_rate", "servers", "service_seconds", "service_cv"),
+    *("failure_rate", "failed_service_seconds", "max_attempts", "quota_rate"),
+    *("observed_seconds", "completions_seen", "failures_seen"),
+)
+_FROM = (
+    *("queue", "now", "since", "budget", "chunk", "pause", "system", "lease", "tenant_path"),
+    *("key_path", "key_file", "require_readonly", "keep"),
+)
 
 
 def _name_value(name: str, kind: Kind) -> Kind:
@@ -51,7 +62,9 @@ def command() -> None:
     """
 
 
-@command.command(name="drain")
+@click.command(name="drain")
+@click.option("--from", "source", metavar="SOURCE", help="Measure the numbers instead.")
+@click.option("--queue", metavar="Q", help="With --from: one queue alone.")
 @option("--backlog", whole_number(0), "Jobs waiting now.")
 @option(
     "--arrival",
@@ -106,25 +119,64 @@ def command() -> None:
     metavar="N",
 )
 @option("--seed", whole_number(0, _MOST_SEED), "Seed of the draws.")
-@json_option
 def drain(as_json: bool, **question: Any) -> None:
     """Time until a backlog is gone, with its range.
 
-    Give the completion rate, or the workers and their service time.
+    Give a SOURCE to measure, or the completion rate, or the workers and their service time.
 
     \b
+    Example: jobplaybook estimate drain --from env:JOBS_URL --by 4h
     Example: jobplaybook estimate drain --backlog 10000 --arrival 0 --completion 20/min
     Example: jobplaybook estimate drain --backlog 10000 --arrival 2/s --workers 20
                  --service 5s --failure-rate 0.2 --max-attempts 3 --by 4h
     """  # noqa: D301
+    if question["source"] is not None:
+        _from_source(as_json, question)
+        return
     from jobplaybook.estimates import estimate_drain
 
-    given = {name: value for name, value in question.items() if value is not None}
+    _refuse(_FROM, "expected {} with --from SOURCE alone")
+    given = {name: question[name] for name in _NUMBERS if question[name] is not None}
     for name in ("backlog", "arrival_rate"):
         if name not in given:
-            raise click.UsageError(f"Missing option '--{name.removesuffix('_rate')}'.")
-    estimate = estimate_drain(**given)
+            missing = f"--{name.removesuffix('_rate')}"
+            raise click.UsageError(f"Missing option '{missing}' (or --from SOURCE).")
+    estimate = estimate_drain(**given, **_asked(question))
     emit(estimate.to_json(), as_json, str(estimate).split("\n"))
+
+
+command.add_command(json_option(opening_options(drain)))
+
+
+def _from_source(as_json: bool, question: dict[str, Any]) -> None:
+    from jobplaybook.api import estimate_backlog
+
+    _refuse(_NUMBERS, "expected {} or --from SOURCE, found both")
+    with opening(question) as how:
+        recovery = estimate_backlog(
+            question["source"],
+            queue=question["queue"],
+            now=question["now"],
+            since_seconds=question["since"],
+            how=how,
+            **_asked(question),
+        )
+    emit(recovery.to_json(), as_json, str(recovery).split("\n"))
+
+
+def _asked(question: dict[str, Any]) -> dict[str, Any]:
+    """Return what is asked of either kind of backlog, as far as it was."""
+    names = ("by_seconds", "limit", "seed")
+    return {name: question[name] for name in names if question[name] is not None}
+
+
+def _refuse(names: Collection[str], message: str) -> None:
+    """Refuse options that were given and would be ignored."""
+    context = click.get_current_context()
+    for parameter in context.command.params:
+        given = context.get_parameter_source(parameter.name or "")
+        if parameter.name in names and given is not click.core.ParameterSource.DEFAULT:
+            raise click.UsageError(message.format(parameter.opts[0]))
 
 
 @command.command(name="amplification")

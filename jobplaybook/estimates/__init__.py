@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from jobplaybook.estimates.amplification import (
+from jobplaybook.estimates.drain import (
+    DRAIN_KEYS,
+    DRAINED_MEANS,
+    DrainEstimate,
+    Needed,
+    estimate_drain,
+)
+from jobplaybook.estimates.inputs import SEED, DrainInputs, Spread, rate_text
+from jobplaybook.estimates.layers import (
     Amplification,
     RetryLayer,
     amplification,
     exhausted_after,
 )
-from jobplaybook.estimates.drain import DRAINED_MEANS, DrainEstimate, Needed, estimate_drain
-from jobplaybook.estimates.inputs import DrainInputs, Spread, rate_text
 from jobplaybook.estimates.rates import RateSeen
 from jobplaybook.estimates.replay import ReplayEstimate, estimate_replay
 from jobplaybook.estimates.seen import BacklogSeen, estimate_seen
 
 __all__ = [
     "DRAINED_MEANS",
+    "DRAIN_KEYS",
+    "SEED",
     "Amplification",
     "BacklogSeen",
     "DrainEstimate",

@@ -19,6 +19,10 @@ from jobplaybook.units import duration_text
 
 DRAWS = 2_000
 """Draws of the inputs: the percentiles then lie within about 1 % of where many more put them."""
+DRAIN_KEYS = (
+    *("never", "never_probability", "seconds", "text", "net_rate", "headroom", "drained_means"),
+    *("engine", "inputs", "needed", "by_probability", "seconds_to_limit"),
+)
 DRAINED_MEANS = (
     "the queue is first found empty: no job waits, those in work still finish, and jobs that"
     " exhausted their attempts count as gone"
@@ -86,6 +90,21 @@ class DrainEstimate:
         open_end = "never" if high == math.inf else duration_text(high)
         return f"{duration_text(low)} to {open_end}"
 
+    @property
+    def outlook(self) -> str:
+        """The answer with its range on one line.
+
+        Examples
+        --------
+        >>> estimate_drain(backlog=3_600, arrival_rate=0.0, completion_rate=1.0).outlook
+        'about 1 h; nine times in ten 58 min 22 s to 1 h 2 min'
+        """
+        if self.never or self.seconds.p50 == math.inf or not self.range_text:
+            return self.text
+        chance = self.never_probability
+        never = f", or never (probability {chance:.0%})" if chance >= 0.05 else ""
+        return f"about {self.text}; nine times in ten {self.range_text}{never}"
+
     def __str__(self) -> str:
         """Return the answer for people, in lines; the first is the time."""
         from jobplaybook.estimates.words import drain_lines
@@ -96,20 +115,9 @@ class DrainEstimate:
     def to_json(self) -> dict[str, Any]:
         """Return the document of ``estimate drain --json``; infinite and unknown become None."""
         given = asdict(self.inputs) | {"completion_rate": self.completion_rate}
-        seconds = asdict(self.seconds)
+        told = {"inputs": given, "needed": asdict(self.needed), "seconds": asdict(self.seconds)}
         return {
-            "never": self.never,
-            "never_probability": self.never_probability,
-            "seconds": _finite(seconds),
-            "text": self.text,
-            "net_rate": self.net_rate,
-            "headroom": _finite(self.headroom),
-            "drained_means": self.drained_means,
-            "engine": self.engine,
-            "inputs": _finite(given),
-            "needed": _finite(asdict(self.needed)),
-            "by_probability": self.by_probability,
-            "seconds_to_limit": _finite(self.seconds_to_limit),
+            key: _finite(told[key] if key in told else getattr(self, key)) for key in DRAIN_KEYS
         }
 
 

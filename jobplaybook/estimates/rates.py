@@ -8,9 +8,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-FEWEST_EVENTS = 200
+RECENT_SECONDS = 900.0
+"""What is called the present rate is the mean over so long, as `health` shows it."""
+FEWEST_EVENTS = 300
 """However short the look back, so many events are averaged at least."""
-DRIFT_PER_HOUR = 0.06
+DRIFT_PER_HOUR = 0.1
 """A rate is never trusted to stay: it may walk by so large a share of itself in an hour."""
 
 
@@ -44,6 +46,19 @@ class RateSeen:
         2.0
         """
         return sum(self.counts) / self.seconds if self.counts else 0.0
+
+    @property
+    def recent(self) -> float:
+        """Mean rate over the last `RECENT_SECONDS` of it, events per second.
+
+        Examples
+        --------
+        >>> RateSeen(counts=(0, 0, 300, 600), bucket_seconds=450.0).recent
+        1.0
+        """
+        buckets = max(round(RECENT_SECONDS / self.bucket_seconds), 1)
+        counts = self.counts[-buckets:]
+        return sum(counts) / (len(counts) * self.bucket_seconds) if counts else 0.0
 
     @property
     def noise(self) -> float:

@@ -101,13 +101,14 @@ def estimate_seen(
     >>> seen = BacklogSeen(name="mail", waiting=7_200, left=steady,
     ...                    arrivals=RateSeen(counts=(30,) * 60, bucket_seconds=30.0))
     >>> estimate_seen(seen).text
-    '2 h 1 min'
+    '2 h 2 min'
     """
     if seen.unknown or seen.arrivals is None or seen.left is None:
         return None
     arrivals, left = seen.arrivals, seen.left
     backlog = seen.waiting + len(seen.parked)
-    net = measures.net_rate(left.rate, arrival_rate=arrivals.rate)
+    flow = {"arrival_rate": arrivals.recent, "completion_rate": left.recent}
+    net = measures.net_rate(**flow)
     ahead = backlog / max(net, left.rate / 20.0)
     rng = random.Random(seed)
     # Two orders of the same look backs: a long look at arrivals may meet a short one at the rest.
@@ -117,20 +118,18 @@ def estimate_seen(
     times = [_drained(rng, seen, *pair) for pair in zip(into, out, strict=True)]
     inputs = DrainInputs(
         backlog=backlog,
-        arrival_rate=arrivals.rate,
-        completion_rate=left.rate,
+        **flow,
         observed_seconds=arrivals.seconds,
         completions_seen=sum(left.counts),
         by_seconds=by_seconds,
         limit=limit,
         seed=seed,
     )
-    flow = {"arrival_rate": arrivals.rate, "completion_rate": left.rate}
     return DrainEstimate(
         never=net <= 0,
         never_probability=times.count(math.inf) / DRAWS,
         seconds=Spread.of(times),
-        completion_rate=left.rate,
+        completion_rate=left.recent,
         net_rate=net,
         headroom=measures.headroom(**flow),
         inputs=inputs,
@@ -176,9 +175,9 @@ def _needed(
     per_second = (seen.waiting + bisect_right(seen.parked, by)) / by
     likely = sorted(into)[int(len(into) * 0.95)]
     slowest = sorted(out)[int(len(out) * 0.05)]
-    room, sure = seen.left.rate - per_second, slowest - per_second
+    room, sure = seen.left.recent - per_second, slowest - per_second
     return Needed(
-        completion_rate=seen.arrivals.rate + per_second,
+        completion_rate=seen.arrivals.recent + per_second,
         arrival_rate=room if room >= 0 else None,
         completion_rate_p95=likely + per_second,
         arrival_rate_p95=sure if sure >= 0 else None,

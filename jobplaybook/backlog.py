@@ -1,0 +1,309 @@
+"""What a snapshot shows of a backlog: read once, told by queue, by job type and overall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from jobplaybook.detectors.situation import Situation
+from jobplaybook.errors import InputError
+from jobplaybook.estimates import (
+    DRAIN_KEYS,
+    DRAINED_MEANS,
+    SEED,
+    BacklogSeen,
+    DrainEstimate,
+    RateSeen,
+    estimate_seen,
+)
+from jobplaybook.queries import backlog as queries
+from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.units import MICROS, clock_text, count_text, duration_text, nearest, plain, shown
+
+LOOK_BACK_SECONDS = 7_200.0
+"""Rates are looked for so far back at most: what is older says little of the next hours."""
+BUCKETS = 64
+"""So that halving them comes to the quarter of an hour that rates are shown over."""
+LEAST_BUCKET_SECONDS = 15.0
+SILENT_SECONDS = 60.0
+"""Where nothing has left a queue for so long, and ten times its usual gap, it does not drain."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """One job: times in microseconds."""
+
+    queue: str | None
+    job_type: str | None
+    pending: bool
+    ended: bool
+    created_at: int | None
+    available_at: int | None
+    claimed_at: int | None
+    finished_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    queue: str | None
+    job_type: str | None
+    ended_at: int
+    due_at: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlogs:
+    """The backlogs of a snapshot: of everything, of each queue and of each type that waits."""
+
+    overall: BacklogSeen
+    queues: tuple[BacklogSeen, ...]
+    types: tuple[BacklogSeen, ...]
+
+
+def read_backlogs(snapshot: Snapshot, situation: Situation) -> Backlogs:
+    """Read what is known of how the backlogs drain.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        An open snapshot.
+    situation : Situation
+        What was read of it already.
+    """
+    until = situation.flow_until
+    since = max(situation.window_from, until - int(LOOK_BACK_SECONDS * MICROS))
+    lives = [_Life(*row) for row in snapshot.rows(queries.lives(since, until))]
+    retries = [_Retry(*row) for row in snapshot.rows(queries.retried(since, until))]
+    reader = _Reader(situation, since, until)
+    paused = {state.queue for state in situation.queues if state.paused_at is not None}
+
+    def by(key: Callable[[_Life | _Retry], str | None]) -> tuple[BacklogSeen, ...]:
+        names = {key(life) for life in lives if life.pending}
+        return tuple(
+            reader.seen(
+                name,
+                [life for life in lives if key(life) == name],
+                [retry for retry in retries if key(retry) == name],
+                paused,
+            )
+            for name in sorted(names, key=lambda name: (name is not None, name or ""))
+        )
+
+    queues = by(lambda row: row.queue)
+    overall = reader.seen(None, lives, retries, paused)
+    stuck = [each for each in queues if each.waiting and each.unknown]
+    if stuck and not overall.unknown:
+        # one queue that does not drain keeps the whole from ever being empty
+        reader.why = f"of queue {stuck[0].name or '(none)'}: {stuck[0].unknown}"
+        overall = reader.seen(None, lives, retries, paused)
+    return Backlogs(overall=overall, queues=queues, types=by(lambda row: row.job_type))
+
+
+class _Reader:
+    """Counts lives and retries of one snapshot into what an estimate is made from."""
+
+    def __init__(self, situation: Situation, since: int, until: int) -> None:
+        self._seen, self._since, self._until = situation, since, until
+        self.why = ""
+        if "unfinished" in situation.not_read:
+            self.why = "the unfinished jobs were not read whole"
+
+    def seen(
+        self,
+        name: str | None,
+        lives: Sequence[_Life],
+        retries: Sequence[_Retry],
+        paused: set[str | None],
+    ) -> BacklogSeen:
+        """Return one backlog."""
+        pending = [life for life in lives if life.pending]
+        due = [life for life in pending if (life.available_at or 0) <= self._until]
+        parked = sorted(
+            (life.available_at - self._until) / MICROS
+            for life in pending
+            if life.available_at is not None and life.available_at > self._until
+        )
+        left = [life.finished_at for life in lives if life.ended and life.finished_at is not None]
+        busy = self._working_since(sorted(left), self._busy_since(lives))
+        again = [retry for retry in retries if retry.ended_at >= busy]
+        rests = [(r.due_at - r.ended_at) / MICROS for r in again if r.due_at is not None]
+        return BacklogSeen(
+            name=name,
+            waiting=len(due),
+            parked=tuple(parked),
+            arrivals=self._rate((life.created_at for life in lives), self._since)
+            if self._seen.knows_arrivals
+            else None,
+            left=self._rate(left, busy) if self._seen.knows_ends else None,
+            retried=len(again),
+            retry_delay_seconds=sum(rests) / len(rests) if rests else 0.0,
+            why_not=self._why_not(due, left, busy, paused),
+        )
+
+    def _why_not(
+        self, due: Sequence[_Life], left: Sequence[int], busy: int, paused: set[str | None]
+    ) -> str:
+        if self.why or not due:
+            return self.why
+        if all(life.queue in paused for life in due):
+            return "it is paused"
+        last = max((at for at in left if at <= self._until), default=busy)
+        silent = (self._until - last) / MICROS
+        if busy == self._until and last < busy:
+            return f"nothing has left it since {clock_text(last)}, {duration_text(silent)} ago"
+        return ""
+
+    def _working_since(self, left: Sequence[int], busy: int) -> int:
+        """Return since when jobs have left a busy queue without a silence that is no chance.
+
+        ``left``: when they did, in order. The present itself where the silence goes on.
+        """
+        gone = [busy, *(at for at in left if busy <= at <= self._until), self._until]
+        usual = 10 * (self._until - busy) // max(len(gone) - 2, 1)
+        silence = max(int(SILENT_SECONDS * MICROS), usual)
+        ends = [after for before, after in pairwise(gone) if after - before > silence]
+        return max(ends, default=busy)
+
+    def _busy_since(self, lives: Iterable[_Life]) -> int:
+        """Return since when at least one job could be claimed and was not, without a gap."""
+        waits = sorted(
+            (
+                (life.available_at, None if life.pending else life.claimed_at)
+                for life in lives
+                if life.available_at is not None
+                and life.available_at <= self._until
+                and (life.pending or life.claimed_at is not None)
+            ),
+            key=lambda wait: wait[0],
+        )
+        begin = reached = self._until
+        if not waits:
+            return self._until
+        begin = reached = self._since
+        for came, gone in waits:
+            if came > reached:
+                begin = came
+            reached = max(reached, self._until if gone is None else gone)
+        return max(begin, self._since) if reached >= self._until else self._until
+
+    def _rate(self, times: Iterable[int | None], since: int) -> RateSeen:
+        """Return how many of the times lie in each bucket of [since, until)."""
+        length = (self._until - since) / MICROS
+        buckets = min(max(int(length / LEAST_BUCKET_SECONDS), 1), BUCKETS)
+        counts = [0] * buckets
+        for at in times:
+            if at is not None and since <= at <= self._until and length > 0:
+                place = int((at - since) / MICROS / length * buckets)
+                counts[min(place, buckets - 1)] += 1
+        return RateSeen(counts=tuple(counts), bucket_seconds=max(length, 1e-6) / buckets)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """When backlogs are gone: each as it was seen, and its estimate where there is one."""
+
+    overall: BacklogSeen
+    estimate: DrainEstimate | None
+    queues: tuple[tuple[BacklogSeen, DrainEstimate | None], ...]
+    types: tuple[tuple[BacklogSeen, DrainEstimate | None], ...]
+
+    @property
+    def text(self) -> str:
+        """The answer in words."""
+        return _told(self.overall, self.estimate)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the document of ``estimate drain --from``: the whole, then its parts."""
+        return {
+            **backlog_json(self.overall, self.estimate),
+            "queues": [
+                {"queue": seen.name, **backlog_json(seen, est)} for seen, est in self.queues
+            ],
+            "types": [
+                {"job_type": seen.name, **backlog_json(seen, est)} for seen, est in self.types
+            ],
+        }
+
+    def __str__(self) -> str:
+        """Return the answer for people: the whole, then each queue and each type in a line."""
+        lines = [self.text if self.estimate is None else str(self.estimate)]
+        for word, parts in (("queue", self.queues), ("type", self.types)):
+            for seen, estimate in sorted(parts, key=lambda part: -part[0].waiting):
+                many = count_text(seen.waiting, "job")
+                rest = f" and {len(seen.parked):,} parked" if seen.parked else ""
+                name = plain(seen.name or f"(no {word})")
+                lines.append(f"{word} {name}: {many} due{rest}; {_told(seen, estimate)}")
+        return "\n".join(lines)
+
+
+def recovery_of(
+    backlogs: Backlogs,
+    situation: Situation,
+    *,
+    queue: str | None = None,
+    by_seconds: float | None = None,
+    limit: int | None = None,
+    seed: int = SEED,
+) -> Recovery:
+    """Return when backlogs are gone, as far as they show it.
+
+    Parameters
+    ----------
+    backlogs : Backlogs
+        What was read.
+    situation : Situation
+        What they were read beside.
+    queue : str, optional
+        One queue alone.
+    by_seconds, limit, seed
+        As `jobplaybook.estimates.estimate_seen`.
+
+    Raises
+    ------
+    InputError
+        If there is no queue of that name.
+    """
+
+    def estimated(seen: BacklogSeen) -> tuple[BacklogSeen, DrainEstimate | None]:
+        if not seen.waiting:
+            return seen, None
+        return seen, estimate_seen(seen, by_seconds=by_seconds, limit=limit, seed=seed)
+
+    if queue is None:
+        whole = estimated(backlogs.overall)
+        queues, types = map(estimated, backlogs.queues), map(estimated, backlogs.types)
+        return Recovery(
+            overall=whole[0], estimate=whole[1], queues=tuple(queues), types=tuple(types)
+        )
+    names = [state.queue for state in situation.queues if state.queue is not None]
+    if queue not in names:
+        raise InputError(f"no queue {shown(queue)}: {nearest(queue, names)}")
+    own = [seen for seen in backlogs.queues if seen.name == queue]
+    one = estimated(own[0] if own else BacklogSeen(name=queue, waiting=0))
+    return Recovery(overall=one[0], estimate=one[1], queues=(), types=())
+
+
+def _told(seen: BacklogSeen, estimate: DrainEstimate | None) -> str:
+    if not seen.waiting:
+        return "nothing due" if seen.parked else "no backlog"
+    return f"capacity unknown: {seen.unknown}" if estimate is None else estimate.outlook
+
+
+def backlog_json(seen: BacklogSeen, estimate: DrainEstimate | None) -> dict[str, Any]:
+    """Return one backlog's JSON object; what is not known of it is None."""
+    counts = {"waiting": seen.waiting, "parked": len(seen.parked)}
+    if estimate is not None:
+        return {**estimate.to_json(), **counts}
+    return {
+        **dict.fromkeys(DRAIN_KEYS),
+        "never": None if seen.waiting else False,
+        "seconds": dict.fromkeys(("mean", "p5", "p50", "p95")),
+        "text": _told(seen, None),
+        "drained_means": DRAINED_MEANS,
+        "engine": "closed-form",
+        "inputs": {"backlog": seen.waiting + len(seen.parked)},
+        "needed": {},
+        **counts,
+    }

@@ -1,0 +1,46 @@
+"""What a backlog is estimated from: the lives that touch a window, and what was tried again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from jobplaybook.dialects import bytewise
+from jobplaybook.model import Status
+from jobplaybook.queries import TRIED, attempt, columns, has_status, job, when
+
+
+def lives(since: int, until: int) -> sa.Select[Any]:
+    """Return the jobs that wait, and those that came, were claimed or ended in [since, until].
+
+    queue, job_type, pending, ended (completed or dead), created_at, available_at, claimed_at,
+    finished_at; the order is that of their ids.
+    """
+    pending = has_status(Status.PENDING)
+    times = (when.created, when.claimed, when.finished)
+    return (
+        sa.select(
+            *columns(job.id.table, "queue", "job_type"),
+            sa.case((pending, 1), else_=0).label("pending"),
+            sa.case((has_status(Status.COMPLETED, Status.DEAD), 1), else_=0).label("ended"),
+            *columns(job.id.table, "created_at", "available_at", "claimed_at", "finished_at"),
+        )
+        .where(sa.or_(pending, *(time.between(since, until) for time in times)))
+        .order_by(bytewise(job.id))
+    )
+
+
+def retried(since: int, until: int) -> sa.Select[Any]:
+    """Return the attempts that ended in [since, until] and were or will be followed by another.
+
+    queue, job_type, ended_at, due_at: when the job is due again, NULL where that is past.
+    """
+    waits = sa.and_(has_status(Status.PENDING), attempt.attempt == job.attempts)
+    due = sa.case((waits, when.available))
+    return (
+        sa.select(job.queue, job.job_type, when.ended.label("ended_at"), due.label("due_at"))
+        .select_from(TRIED)
+        .where(when.ended.between(since, until), sa.or_(attempt.attempt < job.attempts, waits))
+        .order_by(when.ended, bytewise(job.id), attempt.attempt)
+    )
