@@ -118,7 +118,8 @@ def estimate_seen(
     times = [_drained(rng, seen, *pair) for pair in zip(into, out, strict=True)]
     inputs = DrainInputs(
         backlog=backlog,
-        **flow,
+        arrival_rate=arrivals.recent,
+        completion_rate=left.recent,
         observed_seconds=arrivals.seconds,
         completions_seen=sum(left.counts),
         by_seconds=by_seconds,
