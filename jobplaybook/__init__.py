@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from jobplaybook.estimates import amplification, estimate_drain, estimate_replay
     from jobplaybook.frames import flow, oldest_age, standing
     from jobplaybook.notebooks.result import notebook_result
+    from jobplaybook.simulation import Scenario, Simulation, simulate
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,7 @@ _ELSEWHERE = {
     ),
     **dict.fromkeys(("flow", "oldest_age", "standing"), "frames"),
     **dict.fromkeys(("amplification", "estimate_drain", "estimate_replay"), "estimates"),
+    **dict.fromkeys(("Scenario", "Simulation", "simulate"), "simulation"),
     "notebook_result": "notebooks.result",
 }
 
@@ -54,7 +56,9 @@ __all__ = [
     "InputError",
     "JobPlaybookError",
     "Opening",
+    "Scenario",
     "SchemaError",
+    "Simulation",
     "SourceError",
     "UnsafeAction",
     "__version__",
@@ -75,6 +79,7 @@ __all__ = [
     "run_notebook",
     "runbook_path",
     "sample_path",
+    "simulate",
     "sources",
     "standing",
     "timeline",

@@ -29,6 +29,7 @@ COMMANDS = {
     "timeline": "One job across the layers, in events and plain words.",
     "health": "Age, rates, headroom of every queue.",
     "estimate": "How long it takes to recover, or an honest never.",
+    "simulate": "What happens if: a scenario played many times.",
     "run": "A notebook, or all of them, executed without a browser.",
     "postmortem": "One document at the end: what happened, what is left.",
     "runbook": "What a finding means and how to act.",

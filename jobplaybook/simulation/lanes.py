@@ -125,5 +125,7 @@ class Lanes:
 
     def oldest_since(self) -> float:
         """Return since when the oldest claimable job waits; infinite if none does."""
-        heads = (next((job.since for job in lane.jobs if job.queued), math.inf) for lane in self.all)
+        heads = (
+            next((job.since for job in lane.jobs if job.queued), math.inf) for lane in self.all
+        )
         return min(heads, default=math.inf)

@@ -55,9 +55,7 @@ class Checked:
             value = getattr(self, item.name)
             if not _allowed(item, value):
                 expected = _expected(item.metadata["kind"])
-                raise InputError(
-                    f"{key_of(item)}: expected {expected}, found {shown(repr(value))}"
-                )
+                raise InputError(f"{key_of(item)}: expected {expected}, found {shown(repr(value))}")
 
 
 def _expected(kind: Any) -> str:

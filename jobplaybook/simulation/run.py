@@ -122,11 +122,11 @@ class Simulation:
         horizon, never = duration_text(self.scenario.horizon_seconds), self.never_probability
         low, middle, high, _ = (duration_text(getattr(self.seconds, n)) for n in Range.__slots__)
         if self.never:
-            yield f"Not drained within {horizon} in {never:.0%} of the runs."
+            yield f"Never drained within {horizon} in {never:.3g} of the runs."
         else:
-            yield f"Drained in {middle} (5 % within {low}, 95 % within {high})."
+            yield f"Drained in {middle} (p5 {low}, p95 {high})."
         if 0 < never and not self.never:
-            yield f"Not drained within {horizon} in {never:.2g} of the runs."
+            yield f"Never within {horizon}: {never:.2g} of the runs."
         yield (
             f"Attempts per job {self.attempts_per_job:.3g}; "
             f"highest load {_peak(self.upstream_calls):.3g} calls/s; "
@@ -203,9 +203,7 @@ def _engine(scenario: Scenario, engine: str) -> str:
         raise InputError(f"expected the engine {', '.join(ENGINES)}, found {engine!r}")
     strange = [name for name in scenario.features() if name not in buckets.FEATURES]
     if engine == "buckets" and strange:
-        raise InputError(
-            f"the buckets do not understand: {', '.join(strange)}; use the event loop"
-        )
+        raise InputError(f"the buckets do not understand: {', '.join(strange)}; use the event loop")
     if engine != "auto":
         return engine
     return "event loop" if strange else "buckets"
