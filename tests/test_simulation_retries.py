@@ -1,4 +1,4 @@
-"""Retrying under load: backoff against the AWS simulator, budgets, and queues that never recover."""
+"""Retrying under load: backoff as AWS simulated it, budgets, and queues that never recover."""
 
 from __future__ import annotations
 
@@ -91,7 +91,9 @@ def test_a_backoff_stays_between_its_ends(backoff: str, low: float, high: float)
     assert backoff_seconds(Retries(backoff=backoff, cap_seconds=0.5), 5_000, 1.0, 1.0) <= 0.5
 
 
-def retried(failure: float, budget: RetryBudget | None, *, jobs: int = 2_000, tries: int = 5) -> Run:
+def retried(
+    failure: float, budget: RetryBudget | None, *, jobs: int = 2_000, tries: int = 5
+) -> Run:
     scenario = one_class(
         workers=1,
         horizon_seconds=1e6,
@@ -130,7 +132,6 @@ def test_retries_stop_where_failures_pass_the_equilibrium(
     failure: float, retried_share: float
 ) -> None:
     """gRPC A6: +0.1 a success, -1 a failure, off at 5 of 10: in balance at 0.1/1.1 = 9.1 %."""
-    assert 0.1 * (1 - 0.0909) == pytest.approx(0.0909, abs=1e-4)
     throttle = RetryBudget(
         initial=10.0, most=10.0, per_success=0.1, per_failure=1.0, per_retry=0.0, floor=5.0
     )
@@ -189,9 +190,7 @@ def test_before_the_outage_the_same_load_was_well() -> None:
 def test_a_quota_that_waits_is_the_capacity() -> None:
     """With 3 calls/s admitted, 10 workers of 1 s clear 900 jobs in 300 s, not in 90."""
     quota = Quota(rate=3.0)
-    run = run_events(
-        one_class(workers=10, backlog=900, service=constant(1.0), quota=quota), seed()
-    )
+    run = run_events(one_class(workers=10, backlog=900, service=constant(1.0), quota=quota), seed())
     assert run.drained_seconds == pytest.approx(899 / 3, abs=1)
     assert run.attempts == 900
 

@@ -22,6 +22,7 @@ priority = 0                  # the lowest is claimed first
 tenants = 1                   # jobs are dealt to them in turn
 # tenant_concurrency = 5      # running attempts of one tenant
 # concurrency = 15            # running attempts of this class
+# contention = false          # true: an attempt is lost where another wrote the row it had read
 
 [classes.arrivals]            # any of these, or several together
 rate = "2/s"                  # Poisson
@@ -49,6 +50,7 @@ base = "1s"
 cap = "1h"
 # max_elapsed = "10m"         # since the job was accepted
 # budget = { initial = 10, most = 10, per_success = 0.1, per_failure = 1, per_retry = 0, floor = 5 }
+#                             # or per_call = 0.1: a tenth of a retry for each job
 
 # [classes.pause]             # the class is not claimed, and comes back with a growing limit
 # start = "0s"
@@ -67,7 +69,8 @@ cap = "1h"
 # [quota]                     # calls that the upstream admits
 # rate = "3/s"
 # burst = 10
-# when_empty = "wait"         # or "reject": a call that burns an attempt
+# when_empty = "wait"         # or "reject": a call that burns an attempt ...
+# reject = "50ms"             # ... and takes so long
 
 # [outage]
 # start = "10m"

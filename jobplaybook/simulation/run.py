@@ -125,7 +125,7 @@ class Simulation:
             yield f"Never drained within {horizon} in {never:.3g} of the runs."
         else:
             yield f"Drained in {middle} (p5 {low}, p95 {high})."
-        if 0 < never and not self.never:
+        if never > 0 and not self.never:
             yield f"Never within {horizon}: {never:.2g} of the runs."
         yield (
             f"Attempts per job {self.attempts_per_job:.3g}; "
