@@ -16,7 +16,8 @@ import dataclasses
 import math
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,7 @@ def plain_model(jobs: int) -> None:
     print(f"The plain model, M/M/{SERVERS} at rho 0.9 (an event is an arrival or an end):")
     speeds = {}
     for name, engine in (("event loop", ours), ("SimPy", simpys), ("Ciw", ciws)):
-        seconds, (done, wait) = timed(lambda engine=engine: engine(jobs))
+        seconds, (done, wait) = timed(partial(engine, jobs))
         speeds[name] = done / seconds
         print(f"  {name:<11}{2 * done / seconds / 1e6:7.2f} M events/s   Wq {wait:.3f} (0.275)")
     for name in ("SimPy", "Ciw"):
@@ -165,7 +166,7 @@ def distance(values: np.ndarray, mean: float, shape: float) -> float:
     return float(max((steps[1:] - law).max(), (law - steps[:-1]).max()))
 
 
-def shown(name: str, values: Sequence[float]) -> float:
+def shown(name: str, values: Any) -> float:
     low, middle, high = np.quantile(values, [0.05, 0.5, 0.95])
     print(f"  {name:<24}{low:9,.0f} {middle:9,.0f} {high:9,.0f}   width {high - low:6.1f}")
     return float(high - low)
@@ -217,7 +218,7 @@ def backoff(runs: int) -> None:
         seen = contended(int(row["clients"]), STRATEGIES[row["algorithm"]], runs)
         for name, values in seen.items():
             error = math.hypot(np.std(values, ddof=1) / math.sqrt(runs), float(row[f"{name}_se"]))
-            worst = max(worst, abs(np.mean(values) - float(row[f"{name}_mean"])) / error)
+            worst = max(worst, float(abs(np.mean(values) - float(row[f"{name}_mean"])) / error))
     print(f"  {len(rows)} lines, 2 figures each: the worst is {worst:.2f} away  (< 4)")
 
 

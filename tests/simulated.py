@@ -29,7 +29,7 @@ def constant(seconds: float) -> Service:
 
 def backlog_case(**changes: Any) -> Scenario:
     """Return 10,000 jobs, 2/s more, 20 workers of 5 s, one attempt in five fails, three each."""
-    kind = {
+    kind: dict[str, Any] = {
         "backlog": 10_000,
         "arrivals": Arrivals(rate=2.0),
         "service": Service(mean_seconds=5.0),

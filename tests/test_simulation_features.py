@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -35,9 +36,9 @@ def run(scenario: Scenario, number: int = 1) -> Run:
 # Who comes first
 
 
-def two_classes(**second: object) -> tuple[JobClass, JobClass]:
+def two_classes(**second: Any) -> tuple[JobClass, JobClass]:
     first = JobClass(name="bulk", backlog=100, service=constant(1.0))
-    given = {
+    given: dict[str, Any] = {
         "name": "urgent",
         "arrivals": Arrivals(trace_seconds=(10.5,)),
         "service": constant(1.0),

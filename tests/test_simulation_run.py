@@ -12,6 +12,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from jobplaybook.simulation.scenario import Arrivals, JobClass, Quota, Service
 from tests.simulated import backlog_case, constant, one_class
 
 
-def small(**changes: object) -> Scenario:
+def small(**changes: Any) -> Scenario:
     return backlog_case(
         backlog=60, workers=15, horizon_seconds=2_000.0, bucket_seconds=200.0, **changes
     )
@@ -31,7 +32,7 @@ def small(**changes: object) -> Scenario:
 def test_a_pool_of_processes_gives_the_same_numbers(engine: str, replications: int) -> None:
     """The same seed gives the same answer on one core, on threads and on processes."""
     scenario = small()
-    given = {"replications": replications, "seed": 3, "engine": engine}
+    given: dict[str, Any] = {"replications": replications, "seed": 3, "engine": engine}
     serial = simulate(scenario, **given)
     with ThreadPoolExecutor(2) as threads:
         assert simulate(scenario, executor=threads, **given) == serial

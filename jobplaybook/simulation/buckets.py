@@ -132,7 +132,8 @@ class _Batch:
         if not arrivals.burst:
             return np.zeros(len(at))
         passed = (at - arrivals.first_seconds) / arrivals.every_seconds
-        return np.maximum(np.floor(passed + 1e-9) + 1, 0)
+        beats: Array = np.maximum(np.floor(passed + 1e-9) + 1, 0)
+        return beats
 
     def _length(self, waiting: Array) -> Array:
         share, least = self._steps

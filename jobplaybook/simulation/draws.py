@@ -14,7 +14,7 @@ from itertools import count
 
 import numpy as np
 
-from jobplaybook.simulation.scenario import Arrivals, JobClass, Retries, Scenario, Service
+from jobplaybook.simulation.scenario import Arrivals, Retries, Scenario, Service
 
 Next = Callable[[], float]
 _FIRST_BLOCK, _BLOCK = 256, 8_192

@@ -62,7 +62,8 @@ class EventLoop:
         self._number = count()
         self._drained = math.inf
         self._running = self._waiting = self._parked = 0
-        self._quota = scenario.quota and Bucket(scenario.quota, float(scenario.quota.burst))
+        quota = scenario.quota
+        self._quota = Bucket(quota, float(quota.burst)) if quota else None
         self._free = self.workers = scenario.workers
         self.now, self.diary = 0.0, Diary()
         # jobs of the start that are parked or still to be replayed
@@ -86,15 +87,15 @@ class EventLoop:
             self.plan(step * width, self._look)
         for group in self._groups:
             budget = group.kind.retries.budget
-            group.budget = budget and Budget(budget, budget.initial)
+            group.budget = Budget(budget, budget.initial) if budget else None
             Outside(self, group).begin()
         self.plan(scenario.disturbed_until, self._go_on)
         self.dispatch()
 
     def _is_over(self) -> bool:
-        if self._drained == math.inf and not self._waiting and not self.to_come:
-            if self.now >= self._scenario.disturbed_until:
-                self._drained = self.now
+        calm = self.now >= self._scenario.disturbed_until
+        if self._drained == math.inf and calm and not (self._waiting or self.to_come):
+            self._drained = self.now
         if self._drained == math.inf or self._scenario.run_to == "horizon":
             return False
         return self._scenario.run_to == "drained" or not (self._running or self._parked)

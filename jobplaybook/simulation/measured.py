@@ -1,4 +1,4 @@
-"""A scenario measured from a snapshot, as far as the facts allow; what is unknown is not guessed."""
+"""A scenario measured from a snapshot, as far as the facts allow; nothing unknown is guessed."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from jobplaybook.simulation.scenario import JobClass
 
-Array = np.ndarray[Any, np.dtype[np.float64]]
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +92,7 @@ class Diary:
         )
 
 
-def counted(times: Sequence[float], width: float, steps: int) -> Array:
+def counted(times: Sequence[float] | Array, width: float, steps: int) -> Array:
     """Return how many of the times lie in each bucket.
 
     Examples
