@@ -61,7 +61,7 @@ def measured_scenario(
         names what to give.
     """
     situation = read_situation(snapshot, since_seconds=since_seconds)
-    pulse = read_pulse(snapshot, situation, queue=queue)
+    pulse = read_pulse(snapshot, situation, queue=queue, bucket_seconds=None)
     state = pulse.overall if queue is None else pulse.queues[0]
     if state.arrival_rate is None or situation.rate_seconds == 0:
         raise InputError("arrivals unknown: expected a window with times of creation, found none")
