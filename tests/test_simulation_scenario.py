@@ -18,6 +18,8 @@ from jobplaybook.simulation import EXAMPLE, Scenario, scenario, simulate
 from jobplaybook.simulation.reading import key_of
 from jobplaybook.simulation.scenario import Arrivals, Failures, JobClass, Service
 from jobplaybook.snapshot.file import Snapshot
+from jobplaybook.units import MICROS
+from tests.canonical import NOW, ago, attempt, job, snapshot_of
 from tests.simulated import constant, one_class
 
 NOTHING: Any = None
@@ -189,3 +191,49 @@ def test_too_few_attempts_are_no_service_time(sample: Snapshot) -> None:
     """A second's worth of attempts says nothing of how long they take."""
     with pytest.raises(InputError, match="service times unknown: expected 20"):
         Scenario.from_snapshot(sample, workers=3, since_seconds=0.001)
+
+
+def ran(of: str, number: int, outcome: str, ended: int, *, seconds: int) -> dict[str, Any]:
+    began = ended - seconds * MICROS
+    row: dict[str, Any] = attempt(of, number, outcome, started_at=began, ended_at=ended)
+    return row
+
+
+def saturated() -> dict[str, list[dict[str, Any]]]:
+    """Return a queue with 60 jobs waiting for 20 minutes, two at work, every fifth try failing."""
+    wait = {"created_at": ago(1_200), "available_at": ago(1_200)}
+    jobs = [job(f"w{n}", max_attempts=4, **wait) for n in range(60)]
+    jobs += [job(f"p{n}", available_at=NOW + (n + 1) * 30 * MICROS) for n in range(2)]
+    jobs += [job(f"r{n}", "processing", claimed_at=ago(3), **wait) for n in range(2)]
+    attempts = []
+    for n in range(40):
+        ended = ago(10 + 20 * n)
+        jobs.append(job(f"d{n}", "completed", finished_at=ended, attempts=1, **wait))
+        attempts.append(ran(f"d{n}", 2, "succeeded", ended, seconds=5))
+        if n % 4 == 0:
+            attempts.append(ran(f"d{n}", 1, "failed", ended - 7 * MICROS, seconds=2))
+    return {"jobs": jobs, "attempts": attempts}
+
+
+def test_a_saturated_queue_shows_everything(tmp_path: Path) -> None:
+    """Workers from what runs, failures and their own times from attempts, parked ones by due."""
+    with snapshot_of(tmp_path, saturated()) as snapshot:
+        measured = Scenario.from_snapshot(snapshot, horizon_seconds=7_200.0)
+    (kind,) = measured.classes
+    assert (measured.workers, kind.backlog, kind.parked_seconds) == (2, 60, (30.0, 60.0))
+    assert kind.service.values_seconds == (5.0,) * 40
+    assert kind.failures.service == Service(law="empirical", values_seconds=(2.0,) * 10)
+    assert kind.failures.retryable == 0.2
+    assert kind.retries.max_attempts == 4
+    assert kind.backlog_age_seconds == 1_200.0
+
+
+def test_attempts_that_nobody_recorded_are_not_guessed(tmp_path: Path) -> None:
+    """Where tries fail and the system keeps no limit, the limit has to be given."""
+    rows = saturated()
+    for row in rows["jobs"]:
+        row.pop("max_attempts", None)
+    with snapshot_of(tmp_path, rows) as snapshot:
+        with pytest.raises(InputError, match=r"attempts unknown.*give max_attempts=N"):
+            Scenario.from_snapshot(snapshot)
+        assert Scenario.from_snapshot(snapshot, max_attempts=7).classes[0].retries.max_attempts == 7
