@@ -201,7 +201,7 @@ def ran(of: str, number: int, outcome: str, ended: int, *, seconds: int) -> dict
 
 def saturated() -> dict[str, list[dict[str, Any]]]:
     """Return a queue with 60 jobs waiting for 20 minutes, two at work, every fifth try failing."""
-    wait = {"created_at": ago(1_200), "available_at": ago(1_200)}
+    wait: dict[str, Any] = {"created_at": ago(1_200), "available_at": ago(1_200)}
     jobs = [job(f"w{n}", max_attempts=4, **wait) for n in range(60)]
     jobs += [job(f"p{n}", available_at=NOW + (n + 1) * 30 * MICROS) for n in range(2)]
     jobs += [job(f"r{n}", "processing", claimed_at=ago(3), **wait) for n in range(2)]

@@ -8,29 +8,21 @@ from contextlib import contextmanager
 
 import click
 
-from jobplaybook.commands._common import NonNegativeInt, PositiveInt, emit, json_option
+from jobplaybook.commands._common import emit, json_option, option, whole_number
 from jobplaybook.errors import InputError
 
 
 @click.command(name="simulate")
 @click.argument("scenario", metavar="SCENARIO.toml", required=False)
 @click.option("--example", is_flag=True, help="Print a commented scenario, and nothing else.")
-@click.option(
+@option(
     "--replications",
-    type=PositiveInt(high=1_000_000),
+    whole_number(1, 1_000_000),
+    "Runs, each with random numbers of its own.",
     default=200,
-    show_default=True,
     metavar="N",
-    help="Runs, each with random numbers of its own.",
 )
-@click.option(
-    "--seed",
-    type=NonNegativeInt(),
-    default=0,
-    show_default=True,
-    metavar="S",
-    help="The same seed gives the same numbers.",
-)
+@option("--seed", whole_number(0), "The same seed gives the same numbers.", default=0, metavar="S")
 @click.option(
     "--engine",
     type=click.Choice(["auto", "buckets", "event-loop"]),
