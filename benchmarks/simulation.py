@@ -123,7 +123,7 @@ def ciws(jobs: int) -> tuple[int, float]:
 def plain_model(jobs: int) -> None:
     print(f"The plain model, M/M/{SERVERS} at rho 0.9 (an event is an arrival or an end):")
     speeds = {}
-    for name, engine in (("event loop", ours), ("SimPy", simpys), ("Ciw", ciws)):
+    for name, engine in (("event-loop", ours), ("SimPy", simpys), ("Ciw", ciws)):
         seconds, (done, wait) = timed(partial(engine, jobs))
         speeds[name] = done / seconds
         print(f"  {name:<11}{2 * done / seconds / 1e6:7.2f} M events/s   Wq {wait:.3f} (0.275)")
@@ -192,7 +192,7 @@ def backlog(runs: int) -> None:
     mean, shape = closed_form(BACKLOG)
     law = np.random.default_rng(1).wald(mean, shape, 200_000)
     shown("closed form", law)
-    widths = [shown(name, values) for name, values in (("event loop", loop), ("buckets", counts))]
+    widths = [shown(name, values) for name, values in (("event-loop", loop), ("buckets", counts))]
     shown("buckets, steps halved", halved)
     print(f"  width of the buckets / loop: {widths[1] / widths[0]:.3f}  (1 within 0.05)")
     print(f"  KS distance closed form, loop: {distance(np.array(loop), mean, shape):.4f}  (< 0.03)")

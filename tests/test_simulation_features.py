@@ -46,16 +46,16 @@ def two_classes(**second: Any) -> tuple[JobClass, JobClass]:
     return first, JobClass(**(given | second))
 
 
-@pytest.mark.parametrize(("bulk_priority", "wait"), [(1, 0.5), (0, 89.5)])
-def test_a_lower_number_goes_first(bulk_priority: int, wait: float) -> None:
+@pytest.mark.parametrize(("priority", "wait"), [(1, 0.5), (0, 89.5)])
+def test_a_higher_number_goes_first(priority: int, wait: float) -> None:
     """One worker: an urgent job waits for the one in work, an equal one for the whole backlog."""
     bulk, urgent = two_classes()
     scenario = Scenario(
-        classes=(replace(bulk, priority=bulk_priority), urgent), workers=1, run_to="idle"
+        classes=(bulk, replace(urgent, priority=priority)), workers=1, run_to="idle"
     )
     total = run(scenario).wait_seconds * 101
     before = sum(range(100))
-    overtaken = 89 if bulk_priority else 0
+    overtaken = 89 if priority else 0
     assert total == pytest.approx(before + wait + overtaken)
 
 

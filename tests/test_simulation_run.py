@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
 import signal
 import subprocess
 import sys
-import time
+import termios
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
@@ -28,7 +29,7 @@ def small(**changes: Any) -> Scenario:
     )
 
 
-@pytest.mark.parametrize(("engine", "replications"), [("buckets", 1_100), ("event loop", 45)])
+@pytest.mark.parametrize(("engine", "replications"), [("buckets", 1_100), ("event-loop", 45)])
 def test_a_pool_of_processes_gives_the_same_numbers(engine: str, replications: int) -> None:
     """The same seed gives the same answer on one core, on threads and on processes."""
     scenario = small()
@@ -45,7 +46,7 @@ def test_a_dask_cluster_gives_the_same_numbers() -> None:
     """A Dask client's executor is one like any other."""
     distributed = pytest.importorskip("distributed", reason="needs the extra distributed")
     scenario = small()
-    serial = simulate(scenario, replications=45, seed=3, engine="event loop")
+    serial = simulate(scenario, replications=45, seed=3, engine="event-loop")
     with (
         distributed.LocalCluster(
             n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None
@@ -54,7 +55,7 @@ def test_a_dask_cluster_gives_the_same_numbers() -> None:
     ):
         executor = client.get_executor()
         assert serial == simulate(
-            scenario, replications=45, seed=3, engine="event loop", executor=executor
+            scenario, replications=45, seed=3, engine="event-loop", executor=executor
         )
 
 
@@ -86,7 +87,7 @@ def test_an_engine_refuses_by_name() -> None:
     scenario = small(quota=Quota(rate=3.0), service=Service(law="lognormal", mean_seconds=5.0))
     with pytest.raises(InputError, match="do not understand: quota, lognormal service;"):
         simulate(scenario, engine="buckets")
-    assert simulate(scenario, replications=2).engine == "event loop"
+    assert simulate(scenario, replications=2).engine == "event-loop"
     assert simulate(small(), replications=2).engine == "buckets"
 
 
@@ -95,7 +96,7 @@ def test_an_engine_refuses_by_name() -> None:
     [
         ({"replications": 0}, "1 to 1,000,000 replications, found 0"),
         ({"seed": -1}, "a seed not below 0, found -1"),
-        ({"engine": "magic"}, "the engine auto, buckets, event loop, found 'magic'"),
+        ({"engine": "magic"}, "the engine auto, buckets, event-loop, found 'magic'"),
     ],
 )
 def test_a_number_out_of_range_is_refused(given: dict[str, int], message: str) -> None:
@@ -115,7 +116,7 @@ def test_the_answer_is_said_to_people() -> None:
 def test_progress_counts_every_run() -> None:
     """Who listens hears of all replications."""
     heard: list[int] = []
-    simulate(small(), replications=45, engine="event loop", progress=heard.append)
+    simulate(small(), replications=45, engine="event-loop", progress=heard.append)
     assert sum(heard) == 45
 
 
@@ -185,16 +186,24 @@ def test_ctrl_c_ends_it_with_130(tmp_path: Path) -> None:
     file = tmp_path / "long.toml"
     file.write_text(EXAMPLE)
     words = ["simulate", str(file), "--engine", "event-loop", "--replications", "100000"]
+    terminal, stderr = os.openpty()
+    termios.tcsetwinsize(stderr, (24, 80))  # without a width nobody draws a bar
     running = subprocess.Popen(
         [sys.executable, "-m", "jobplaybook", *words],
-        stderr=subprocess.PIPE,
-        text=True,
+        stderr=stderr,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    time.sleep(2.5)
+    os.close(stderr)
+    said = b""
+    while b"0/100000" not in said:  # the bar is there: it simulates
+        said += os.read(terminal, 1_000)
     os.kill(running.pid, signal.SIGINT)
-    _, said = running.communicate(timeout=60)
-    assert (running.returncode, said) == (130, "jobplaybook: interrupted\n")
+    with contextlib.suppress(OSError):  # a terminal whose other end is closed
+        while more := os.read(terminal, 1_000):
+            said += more
+    os.close(terminal)
+    assert running.wait(timeout=60) == 130
+    assert said.rstrip().endswith(b"jobplaybook: interrupted")
 
 
 def test_classes_are_named_once() -> None:

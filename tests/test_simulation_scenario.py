@@ -49,7 +49,7 @@ def test_every_line_of_the_example_is_true() -> None:
     assert len(everything.features()) >= 18
     short = written_out().replace('horizon = "24h"', 'horizon = "20m"')
     answer = simulate(Scenario.from_toml(short), replications=1)
-    assert answer.engine == "event loop"
+    assert answer.engine == "event-loop"
 
 
 def keys_of(kind: Any) -> Iterator[str]:
@@ -176,7 +176,7 @@ def test_a_queue_is_measured_where_the_facts_allow(sample: Snapshot) -> None:
     assert len(mail.service.values_seconds) > 500
     assert min(mail.service.values_seconds) > 0
     answer = simulate(measured, replications=3)
-    assert answer.engine == "event loop"
+    assert answer.engine == "event-loop"
 
 
 def test_a_capacity_that_nobody_saw_is_not_guessed(sample: Snapshot) -> None:

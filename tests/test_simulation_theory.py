@@ -85,9 +85,9 @@ def test_three_engines_agree_on_the_backlog() -> None:
 
     The loop's 40 runs have a median with sd of 0.4 %, the buckets' 4,000 one of 0.04 %.
     """
-    loop = simulate(backlog_case(), replications=40, seed=5, engine="event loop")
+    loop = simulate(backlog_case(), replications=40, seed=5, engine="event-loop")
     counts = simulate(backlog_case(), replications=4_000, seed=5, engine="buckets")
-    assert loop.engine == "event loop"
+    assert loop.engine == "event-loop"
     assert counts.engine == "buckets"
     assert loop.seconds.p50 == pytest.approx(GOLDEN_P50, rel=0.01)
     assert counts.seconds.p50 == pytest.approx(GOLDEN_P50, rel=0.003)
@@ -105,7 +105,7 @@ def test_three_engines_agree_on_the_backlog() -> None:
 def test_series_of_both_engines_agree() -> None:
     """Calls, ages and backlog over time are the same, bucket by bucket, before the drain."""
     scenario = backlog_case(bucket_seconds=600.0)
-    loop = simulate(scenario, replications=10, seed=6, engine="event loop")
+    loop = simulate(scenario, replications=10, seed=6, engine="event-loop")
     counts = simulate(scenario, replications=500, seed=6, engine="buckets")
     for name, unit in (("upstream_calls", 4.0), ("oldest_age", 3_000.0), ("backlog", 10_000.0)):
         pairs = list(zip(getattr(loop, name), getattr(counts, name), strict=False))[:11]
@@ -127,7 +127,7 @@ def test_finer_steps_move_nothing() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0])
-@pytest.mark.parametrize("engine", ["buckets", "event loop"])
+@pytest.mark.parametrize("engine", ["buckets", "event-loop"])
 def test_nothing_or_everything_fails(share: float, engine: str) -> None:
     """p = 0 needs one attempt a job and p = 1 all of them: 200 jobs, 10 workers of 1 s."""
     scenario = backlog_case(
@@ -145,7 +145,7 @@ def test_nothing_or_everything_fails(share: float, engine: str) -> None:
     assert answer.dead_letters["total"] == pytest.approx(190 * share, abs=4 * share)
 
 
-@pytest.mark.parametrize("engine", ["buckets", "event loop"])
+@pytest.mark.parametrize("engine", ["buckets", "event-loop"])
 @pytest.mark.parametrize("backlog", [0, 1, 20])
 def test_fewer_jobs_than_workers_is_drained_at_once(engine: str, backlog: int) -> None:
     """Whatever fits into the workers waits for nobody."""
@@ -154,7 +154,7 @@ def test_fewer_jobs_than_workers_is_drained_at_once(engine: str, backlog: int) -
     assert answer.upstream_calls == ()
 
 
-@pytest.mark.parametrize("engine", ["buckets", "event loop"])
+@pytest.mark.parametrize("engine", ["buckets", "event-loop"])
 def test_too_few_workers_never_drain(engine: str) -> None:
     """Arrivals above the capacity: never, with no mean and no p95; and so without any worker."""
     for workers in (0, 5):
@@ -172,7 +172,7 @@ def test_bursts_by_the_clock_are_the_same_in_both_engines() -> None:
     scenario = backlog_case(backlog=3_000, arrivals=bursts)
     medians = [
         simulate(scenario, replications=n, seed=9, engine=engine).seconds.p50
-        for engine, n in (("event loop", 30), ("buckets", 1_000))
+        for engine, n in (("event-loop", 30), ("buckets", 1_000))
     ]
     assert medians[0] == pytest.approx(medians[1], rel=0.03)
     plain = replace(scenario.classes[0], arrivals=Arrivals(rate=1.0))

@@ -57,7 +57,7 @@ def command(
             what_if,
             replications=replications,
             seed=seed,
-            engine=engine.replace("-", " "),
+            engine=engine,
             progress=progress,
         )
     emit(answer.to_json(), as_json, str(answer).splitlines())

@@ -79,8 +79,8 @@ class Lanes:
             lane.jobs.popleft()  # ended by another copy while it waited
         if lane.jobs and not lane.listed and lane.running < lane.group.kind.tenant_concurrency:
             lane.listed = True
-            priority = lane.group.kind.priority
-            heappush(self._heads, (priority, lane.jobs[0].since, lane.number, lane))
+            urgency = -lane.group.kind.priority
+            heappush(self._heads, (urgency, lane.jobs[0].since, lane.number, lane))
 
     def release(self, group: Group) -> None:
         """List the oldest lane that waited for its class's limit."""

@@ -17,10 +17,10 @@ from jobplaybook.simulation.record import Array, Run
 from jobplaybook.simulation.scenario import Scenario
 from jobplaybook.units import count_text, duration_text
 
-ENGINES = ("auto", "buckets", "event loop")
+ENGINES = ("auto", "buckets", "event-loop")
 Progress = Callable[[int], None]
 # What one task of an executor does: fixed, because the buckets' numbers depend on it.
-_CHUNK = {"buckets": 500, "event loop": 20}
+_CHUNK = {"buckets": 500, "event-loop": 20}
 _MOST_NEVER = 0.05
 
 
@@ -206,7 +206,7 @@ def _engine(scenario: Scenario, engine: str) -> str:
         raise InputError(f"the buckets do not understand: {', '.join(strange)}; use the event loop")
     if engine != "auto":
         return engine
-    return "event loop" if strange else "buckets"
+    return "event-loop" if strange else "buckets"
 
 
 def _chunk_of(task: tuple[Scenario, str, int, range]) -> list[Run]:

@@ -134,7 +134,7 @@ class Client(Checked):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobClass(Checked):
-    """One class of jobs; a lower ``priority`` is claimed first, otherwise the oldest first.
+    """One class of jobs; a higher ``priority`` is claimed first, otherwise the oldest first.
 
     Parameters
     ----------
