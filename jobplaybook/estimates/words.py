@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def drain_lines(estimate: DrainEstimate) -> list[str]:
     """Return the lines for people; the first is the answer."""
-    details = (_range, _flow, _dead_letters, _deadline, _limit, _caution)
+    details = (_range, _flow, _dead_letters, _quota, _deadline, _limit, _caution, _meaning)
     return [_answer(estimate), *(line for say in details for line in say(estimate))]
 
 
@@ -71,6 +71,10 @@ def _dead_letters(estimate: DrainEstimate) -> Iterator[str]:
     about = f", about {count_text(dead)} of the backlog" if dead else ""
     times = count_text(inputs.max_attempts, "time")
     yield f"{share * 100:.3g} % of the jobs fail {times} and end as dead letters{about}."
+
+
+def _quota(estimate: DrainEstimate) -> Iterator[str]:
+    inputs = estimate.inputs
     if inputs.quota_rate is not None and inputs.service_seconds is not None:
         safe = measures.quota_concurrency(inputs.quota_rate, service_seconds=inputs.service_seconds)
         yield f"The quota keeps {safe:,.3g} workers busy; more of them are only refused."
@@ -121,3 +125,8 @@ def _caution(estimate: DrainEstimate) -> Iterator[str]:
         )
     elif estimate.never and estimate.inputs.by_seconds is None:
         yield "Next: raise the completions or hold arrivals back; --by 4h says by how much."
+
+
+def _meaning(estimate: DrainEstimate) -> Iterator[str]:
+    if estimate.inputs.backlog and not estimate.never:
+        yield f"Gone means: {estimate.drained_means}."
