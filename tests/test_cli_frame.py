@@ -237,7 +237,7 @@ def test_a_defect_shows_its_place_when_asked(
         (["qqq"], ["no command 'qqq'", "expected one of sources, capture, "]),
         (["--vresion"], ["--vresion", "--version"]),
         ([*DRAIN, "--backlgo", "1"], ["--backlgo", "--backlog"]),
-        ([*DRAIN, "--from", "sample"], ["No such option", "--from"]),
+        ([*DRAIN, "--from", "sample"], ["expected --backlog or --from SOURCE, found both"]),
         ([*DRAIN, "more"], ["unexpected extra argument", "more"]),
         (["estimate", "drain"], ["Missing option", "--backlog"]),
         ([*DRAIN, "--by"], ["--by", "requires an argument"]),
