@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from jobplaybook.estimates import amplification, estimate_drain, estimate_replay
     from jobplaybook.frames import flow, oldest_age, standing
     from jobplaybook.notebooks.result import notebook_result
+    from jobplaybook.prospect import Assumptions, read_prospect
+    from jobplaybook.retrying import read_retries
     from jobplaybook.simulation import Scenario, Simulation, simulate
 
 __version__ = "0.1.0"
@@ -49,10 +51,13 @@ _ELSEWHERE = {
     **dict.fromkeys(("flow", "oldest_age", "standing"), "frames"),
     **dict.fromkeys(("amplification", "estimate_drain", "estimate_replay"), "estimates"),
     **dict.fromkeys(("Scenario", "Simulation", "simulate"), "simulation"),
+    **dict.fromkeys(("Assumptions", "read_prospect"), "prospect"),
     "notebook_result": "notebooks.result",
+    "read_retries": "retrying",
 }
 
 __all__ = [
+    "Assumptions",
     "InputError",
     "JobPlaybookError",
     "Opening",
@@ -75,6 +80,8 @@ __all__ = [
     "open_snapshot",
     "postmortem",
     "read_options",
+    "read_prospect",
+    "read_retries",
     "run_all",
     "run_notebook",
     "runbook_path",

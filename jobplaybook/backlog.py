@@ -133,10 +133,10 @@ class _Reader:
             name=name,
             waiting=len(due),
             parked=tuple(parked),
-            arrivals=self._rate((life.created_at for life in lives), self._since)
+            arrivals=rate_seen((life.created_at for life in lives), self._since, self._until)
             if self._seen.knows_arrivals
             else None,
-            left=self._rate(left, busy) if self._seen.knows_ends else None,
+            left=rate_seen(left, busy, self._until) if self._seen.knows_ends else None,
             retried=len(again),
             retry_delay_seconds=sum(rests) / len(rests) if rests else 0.0,
             why_not=self._why_not(due, left, busy, paused),
@@ -188,16 +188,17 @@ class _Reader:
             reached = max(reached, self._until if gone is None else gone)
         return max(begin, self._since) if reached >= self._until else self._until
 
-    def _rate(self, times: Iterable[int | None], since: int) -> RateSeen:
-        """Return how many of the times lie in each bucket of [since, until)."""
-        length = (self._until - since) / MICROS
-        buckets = min(max(int(length / LEAST_BUCKET_SECONDS), 1), BUCKETS)
-        counts = [0] * buckets
-        for at in times:
-            if at is not None and since <= at <= self._until and length > 0:
-                place = int((at - since) / MICROS / length * buckets)
-                counts[min(place, buckets - 1)] += 1
-        return RateSeen(counts=tuple(counts), bucket_seconds=max(length, 1e-6) / buckets)
+
+def rate_seen(times: Iterable[int | None], since: int, until: int) -> RateSeen:
+    """Return how many of the times lie in each bucket of [since, until], all in microseconds."""
+    length = (until - since) / MICROS
+    buckets = min(max(int(length / LEAST_BUCKET_SECONDS), 1), BUCKETS)
+    counts = [0] * buckets
+    for at in times:
+        if at is not None and since <= at <= until and length > 0:
+            place = int((at - since) / MICROS / length * buckets)
+            counts[min(place, buckets - 1)] += 1
+    return RateSeen(counts=tuple(counts), bucket_seconds=max(length, 1e-6) / buckets)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

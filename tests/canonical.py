@@ -21,6 +21,7 @@ from sqlalchemy.pool import StaticPool
 from jobplaybook import tables
 from jobplaybook.model import FACTS
 from jobplaybook.queries import (
+    backlog,
     classes,
     clocks,
     cohort,
@@ -245,6 +246,9 @@ QUERIES: dict[str, Callable[[], sa.Select[Any] | sa.CompoundSelect[Any]]] = {
     "flow.dead_letters": lambda: flow.dead_letters(SINCE, UNTIL),
     "flow.sojourns": lambda: flow.sojourns(SINCE, UNTIL),
     "flow.unfinished": lambda: flow.unfinished(UNTIL),
+    "backlog.lives": lambda: backlog.lives(SINCE, UNTIL),
+    "backlog.retried": lambda: backlog.retried(SINCE, UNTIL),
+    "backlog.runs": lambda: backlog.runs(SINCE, UNTIL),
     "leases.held": leases.held,
     "leases.by_owner": leases.by_owner,
     "leases.by_owner.at": lambda: leases.by_owner(NOW),
@@ -265,6 +269,9 @@ QUERIES: dict[str, Callable[[], sa.Select[Any] | sa.CompoundSelect[Any]]] = {
     "retries.busiest": lambda: retries.busiest(SINCE, UNTIL, limit=2),
     "retries.completed": lambda: retries.completed(SINCE, UNTIL),
     "retries.course": lambda: retries.course(SINCE, UNTIL, bucket=60 * MICROS),
+    "retries.tried": lambda: retries.tried(SINCE, UNTIL),
+    "retries.ended_tries": lambda: retries.ended_tries(SINCE, UNTIL),
+    "retries.allowed": lambda: retries.allowed(SINCE, UNTIL),
     "retries.wakings": lambda: retries.wakings(NOW, ago(-3_600), bucket=10 * MICROS),
     "retries.peaks": lambda: retries.peaks(SINCE, UNTIL, bucket=60 * MICROS),
     "classes.waiting": lambda: classes.waiting(NOW),

@@ -19,6 +19,7 @@ from jobplaybook.estimates.layers import (
 from jobplaybook.estimates.rates import RateSeen
 from jobplaybook.estimates.replay import ReplayEstimate, estimate_replay
 from jobplaybook.estimates.seen import BacklogSeen, estimate_seen
+from jobplaybook.estimates.what_if import Fan, backlog_fan, changed
 
 __all__ = [
     "DRAINED_MEANS",
@@ -28,12 +29,15 @@ __all__ = [
     "BacklogSeen",
     "DrainEstimate",
     "DrainInputs",
+    "Fan",
     "Needed",
     "RateSeen",
     "ReplayEstimate",
     "RetryLayer",
     "Spread",
     "amplification",
+    "backlog_fan",
+    "changed",
     "estimate_drain",
     "estimate_replay",
     "estimate_seen",

@@ -26,10 +26,13 @@ class RateSeen:
         Events per bucket.
     bucket_seconds : float
         Width of a bucket, seconds.
+    factor : float
+        What is asked: if the rate were so many times what was seen. It is known no better then.
     """
 
     counts: tuple[int, ...]
     bucket_seconds: float
+    factor: float = 1.0
 
     @property
     def seconds(self) -> float:
@@ -44,8 +47,10 @@ class RateSeen:
         --------
         >>> RateSeen(counts=(3, 5), bucket_seconds=2.0).rate
         2.0
+        >>> RateSeen(counts=(3, 5), bucket_seconds=2.0, factor=1.5).rate
+        3.0
         """
-        return sum(self.counts) / self.seconds if self.counts else 0.0
+        return self.factor * sum(self.counts) / self.seconds if self.counts else 0.0
 
     @property
     def recent(self) -> float:
@@ -58,7 +63,7 @@ class RateSeen:
         """
         buckets = max(round(RECENT_SECONDS / self.bucket_seconds), 1)
         counts = self.counts[-buckets:]
-        return sum(counts) / (len(counts) * self.bucket_seconds) if counts else 0.0
+        return self.factor * sum(counts) / (len(counts) * self.bucket_seconds) if counts else 0.0
 
     @property
     def noise(self) -> float:
@@ -81,7 +86,10 @@ class RateSeen:
         >>> RateSeen(counts=(0, 0, 10, 10) * 8, bucket_seconds=1.0).noise > 20.0  # bursts
         True
         """
-        return max([self.rate, *_allan_noise(self.counts, self.bucket_seconds)])
+        noise = max(
+            [self.rate / (self.factor or 1.0), *_allan_noise(self.counts, self.bucket_seconds)]
+        )
+        return self.factor**2 * noise
 
     def lookbacks(self) -> list[tuple[float, float]]:
         """Return (mean rate, seconds) over the whole window, its last half, quarter and so on.
@@ -97,7 +105,8 @@ class RateSeen:
             events = sum(self.counts[-buckets:])
             if found and events < FEWEST_EVENTS:
                 break
-            found.append((events / (buckets * self.bucket_seconds), buckets * self.bucket_seconds))
+            seconds = buckets * self.bucket_seconds
+            found.append((self.factor * events / seconds, seconds))
             buckets //= 2
         return found
 
@@ -123,7 +132,7 @@ class RateSeen:
         """
         noise = self.noise
         ahead = max(ahead_seconds, self.bucket_seconds)
-        future = max(noise - self.rate, 0.0) / ahead + _drift(self.rate, ahead)
+        future = max(noise - self.factor * self.rate, 0.0) / ahead + _drift(self.rate, ahead)
         pasts = [
             (rate, math.sqrt(noise / length + future)) for rate, length in self.lookbacks()
         ] or [(0.0, 0.0)]

@@ -109,13 +109,7 @@ def estimate_seen(
     backlog = seen.waiting + len(seen.parked)
     flow = {"arrival_rate": arrivals.recent, "completion_rate": left.recent}
     net = measures.net_rate(**flow)
-    ahead = backlog / max(net, left.rate / 20.0)
-    rng = random.Random(seed)
-    # Two orders of the same look backs: a long look at arrivals may meet a short one at the rest.
-    into = arrivals.draws(rng, ahead_seconds=ahead, count=DRAWS)
-    out = left.draws(rng, ahead_seconds=ahead, count=DRAWS)
-    rng.shuffle(out)
-    times = [_drained(rng, seen, *pair) for pair in zip(into, out, strict=True)]
+    into, out, times = zip(*drain_draws(seen, seed=seed), strict=True)
     inputs = DrainInputs(
         backlog=backlog,
         arrival_rate=arrivals.recent,
@@ -144,28 +138,55 @@ def estimate_seen(
     )
 
 
+def drain_draws(seen: BacklogSeen, *, seed: int = SEED) -> list[tuple[float, float, float]]:
+    """Return `DRAWS` draws of (λ, μ, drain time), jobs per second and seconds; none if unknown.
+
+    Parameters
+    ----------
+    seen : BacklogSeen
+        What a snapshot shows.
+    seed : int
+        Seed of the draws: the same as of `estimate_seen`, which is made of them.
+    """
+    if seen.unknown or seen.arrivals is None or seen.left is None:
+        return []
+    arrivals, left = seen.arrivals, seen.left
+    net = left.recent - arrivals.recent
+    ahead = (seen.waiting + len(seen.parked)) / max(net, left.rate / 20.0)
+    rng = random.Random(seed)
+    # Two orders of the same look backs: a long look at arrivals may meet a short one at the rest.
+    into = arrivals.draws(rng, ahead_seconds=ahead, count=DRAWS)
+    out = left.draws(rng, ahead_seconds=ahead, count=DRAWS)
+    rng.shuffle(out)
+    return [(*pair, _drained(rng, seen, *pair)) for pair in zip(into, out, strict=True)]
+
+
 def _drained(rng: random.Random, seen: BacklogSeen, into: float, out: float) -> float:
     net = out - into
     if net <= 0:
         return math.inf
-    mean = _first_empty(seen, net, out)
+    mean = first_empty(seen, net, out)
     sd = math.sqrt(mean * (into + out)) / net
     return measures.drain_draw(rng, mean=mean, sd=sd)
 
 
-def _first_empty(seen: BacklogSeen, net: float, out: float) -> float:
-    """Return the first t with waiting + due by t - parked meanwhile = net*t, seconds."""
-    gone = sum(seen.left.counts) if seen.left else 0
-    per_second = out * seen.retried / gone if gone else 0.0
+def first_empty(seen: BacklogSeen, net: float, out: float) -> float:
+    """Return the first t with `jobs_due` at t = net*t, seconds; ``net`` and ``out`` per second."""
     time = seen.waiting / net
     for _ in range(_STEPS):
-        meanwhile = per_second * min(seen.retry_delay_seconds, time)
-        due = seen.waiting + bisect_right(seen.parked, time) - meanwhile
-        following = max(due, 0.0) / net
+        following = max(jobs_due(seen, time, out), 0.0) / net
         if math.isclose(following, time, rel_tol=1e-3, abs_tol=1e-3):
             return following
         time = following
     return time
+
+
+def jobs_due(seen: BacklogSeen, time: float, out: float) -> float:
+    """Return the jobs waiting now, and due by ``time``, less the retries parked meanwhile."""
+    gone = sum(seen.left.counts) if seen.left else 0
+    per_second = out * seen.retried / gone if gone else 0.0
+    meanwhile = per_second * min(seen.retry_delay_seconds, time)
+    return seen.waiting + bisect_right(seen.parked, time) - meanwhile
 
 
 def _needed(

@@ -161,12 +161,18 @@ def write(axes: Axes, text: str, at: tuple[float, float], shift: int, **look: An
     axes.annotate(text, at, textcoords="offset points", **look)
 
 
-def legend(axes: Axes, handles: Sequence[Any], size: float) -> None:
+def legend(axes: Axes, handles: Sequence[Any], size: float, *, ncols: int = 3) -> None:
     """Put the legend below the picture, or "none" into it where there is nothing to explain."""
     if not handles:
         axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", color=QUIET)
         return
-    axes.figure.legend(handles=handles, loc="outside lower left", ncols=3, fontsize=size)
+    axes.figure.legend(handles=handles, loc="outside lower left", ncols=ncols, fontsize=size)
+
+
+def time_unit(longest: float) -> tuple[float, str]:
+    """Return the unit for an axis of durations of so many seconds: its length, and its sign."""
+    sizes = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
+    return next(((size, unit) for size, unit in sizes if longest >= 2 * size), (1.0, "s"))
 
 
 def days(times: Iterable[float]) -> list[float]:

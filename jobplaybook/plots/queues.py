@@ -232,7 +232,7 @@ def oldest_age(frame: pd.DataFrame, answer: Triage, *, events: Events = ()) -> P
     ranked = sorted(ages, key=lambda queue: (-_now(ages[queue]), -max(ages[queue]), queue or ""))
     times = sorted(set(checked["until_at"].astype("int64")))
     title = _age_title(ages, ranked)
-    size, unit = _time_unit(max(map(max, ages.values()), default=0.0))
+    size, unit = draw.time_unit(max(map(max, ages.values()), default=0.0))
     with draw.panels(title, 3.4) as (figure, (axes,)):
         x, ends = draw.days(times), []
         for queue, (sign, dashes) in zip(ranked, _LINES, strict=False):
@@ -268,8 +268,3 @@ def _age_title(ages: dict[str | None, list[float]], ranked: Sequence[str | None]
     worst = max(ranked, key=lambda queue: max(ages[queue]))
     longest = f"{duration_text(max(ages[worst]))} ({queue_name(worst)})"
     return f"Nothing waits for a worker now; the longest wait was {longest}"
-
-
-def _time_unit(longest: float) -> tuple[float, str]:
-    sizes = ((86_400.0, "d"), (3_600.0, "h"), (60.0, "min"))
-    return next(((size, unit) for size, unit in sizes if longest >= 2 * size), (1.0, "s"))

@@ -6,8 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from jobplaybook.dialects import bytewise
-from jobplaybook.model import Status
+from jobplaybook.dialects import bytewise, words
+from jobplaybook.model import Outcome, Status
 from jobplaybook.queries import TRIED, attempt, columns, has_status, job, when
 
 
@@ -43,4 +43,21 @@ def retried(since: int, until: int) -> sa.Select[Any]:
         .select_from(TRIED)
         .where(when.ended.between(since, until), sa.or_(attempt.attempt < job.attempts, waits))
         .order_by(when.ended, bytewise(job.id), attempt.attempt)
+    )
+
+
+def runs(since: int, until: int) -> sa.Select[Any]:
+    """Return the attempts that ran in [since, until]: queue, job_type, started_at, ended_at.
+
+    ``ended_at`` is NULL while one runs; the order is that of their beginnings.
+    """
+    running = attempt.outcome == words(Outcome.RUNNING)[0]
+    return (
+        sa.select(
+            *(job.queue, job.job_type),
+            *(when.started.label("started_at"), when.ended.label("ended_at")),
+        )
+        .select_from(TRIED)
+        .where(when.started <= until, sa.or_(running, when.ended >= since))
+        .order_by(when.started, bytewise(job.id), attempt.attempt)
     )

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.sql.elements import ColumnElement
 
-from jobplaybook.dialects import bytewise, micros
-from jobplaybook.model import Status
+from jobplaybook.dialects import bytewise, micros, words
+from jobplaybook.model import Outcome, Status
 from jobplaybook.queries import (
     COUNT,
     TRIED,
@@ -136,3 +136,55 @@ def peaks(since: int, until: int, *, bucket: int) -> sa.Select[Any]:
         .c
     )
     return per(counted.queue, most=sa.func.max(counted.claims))
+
+
+def tried(since: int, until: int) -> sa.Select[Any]:
+    """Return the attempts started in [since, until]: queue, job_type, firsts, retries, jobs, calls.
+
+    ``calls`` are the upstream calls of those attempts of which they are recorded; NULL where they
+    are recorded of none.
+    """
+    return (
+        per(
+            *(job.queue, job.job_type),
+            firsts=COUNT.filter(attempt.attempt == 1),
+            retries=COUNT.filter(attempt.attempt > 1),
+            jobs=different(sa.case((attempt.attempt > 1, job.id))),
+            calls=sa.cast(sa.func.sum(attempt.upstream_calls), sa.BigInteger),
+        )
+        .select_from(TRIED)
+        .where(when.started.between(since, until))
+    )
+
+
+def ended_tries(since: int, until: int) -> sa.Select[Any]:
+    """Return the attempts ended in [since, until]: queue, job_type, attempt, done, failed, guessed.
+
+    ``failed`` are those after which the job was not done: failed and expired ones, and those of
+    unknown outcome, which are ``guessed`` alone. Released and cancelled ones are neither.
+    """
+    unknown = attempt.outcome == words(Outcome.UNKNOWN)[0]
+    failed = attempt.outcome.in_(words(Outcome.FAILED, Outcome.EXPIRED, Outcome.UNKNOWN))
+    return (
+        per(
+            *(job.queue, job.job_type, attempt.attempt),
+            done=COUNT.filter(attempt.outcome == words(Outcome.SUCCEEDED)[0]),
+            failed=COUNT.filter(failed),
+            guessed=COUNT.filter(unknown),
+        )
+        .select_from(TRIED)
+        .where(when.ended.between(since, until))
+    )
+
+
+def allowed(since: int, until: int) -> sa.Select[Any]:
+    """Return how many attempts the jobs tried in [since, until] may have: queue, type, least, most.
+
+    Both are NULL where none of them says.
+    """
+    least, most = sa.func.min(job.max_attempts), sa.func.max(job.max_attempts)
+    return (
+        per(job.queue, job.job_type, least=least, most=most)
+        .select_from(TRIED)
+        .where(when.started.between(since, until))
+    )

@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.queue, jobplaybook.jobs.job_type, CASE WHEN (jobplaybook.jobs.status = 'pending') THEN 1 ELSE 0 END AS pending, CASE WHEN (jobplaybook.jobs.status IN ('completed', 'dead')) THEN 1 ELSE 0 END AS ended, (jobplaybook.jobs.created_at) AS created_at, (jobplaybook.jobs.available_at) AS available_at, (jobplaybook.jobs.claimed_at) AS claimed_at, (jobplaybook.jobs.finished_at) AS finished_at 
+FROM jobplaybook.jobs 
+WHERE jobplaybook.jobs.status = 'pending' OR (jobplaybook.jobs.created_at) BETWEEN 1796090400000000 AND 1796094000000000 OR (jobplaybook.jobs.claimed_at) BETWEEN 1796090400000000 AND 1796094000000000 OR (jobplaybook.jobs.finished_at) BETWEEN 1796090400000000 AND 1796094000000000 ORDER BY jobplaybook.jobs.id

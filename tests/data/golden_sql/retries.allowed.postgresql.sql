@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.queue, jobplaybook.jobs.job_type, min(jobplaybook.jobs.max_attempts) AS least, max(jobplaybook.jobs.max_attempts) AS most 
+FROM jobplaybook.attempts JOIN jobplaybook.jobs ON jobplaybook.jobs.id = jobplaybook.attempts.job_id 
+WHERE (CASE WHEN jobplaybook.attempts.started_at IS NOT NULL THEN CAST(LEAST(GREATEST(date_part('epoch', jobplaybook.attempts.started_at), -62135596800), 253402300799) * 1000000 AS BIGINT) END) BETWEEN 1796090400000000 AND 1796094000000000 GROUP BY jobplaybook.jobs.queue, jobplaybook.jobs.job_type ORDER BY (jobplaybook.jobs.queue) COLLATE "C" NULLS FIRST, (jobplaybook.jobs.job_type) COLLATE "C" NULLS FIRST

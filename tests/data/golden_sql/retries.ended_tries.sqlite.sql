@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.queue, jobplaybook.jobs.job_type, jobplaybook.attempts.attempt, count(*) FILTER (WHERE jobplaybook.attempts.outcome = 'succeeded') AS done, count(*) FILTER (WHERE jobplaybook.attempts.outcome IN ('failed', 'expired', 'unknown')) AS failed, count(*) FILTER (WHERE jobplaybook.attempts.outcome = 'unknown') AS guessed 
+FROM jobplaybook.attempts JOIN jobplaybook.jobs ON jobplaybook.jobs.id = jobplaybook.attempts.job_id 
+WHERE (jobplaybook.attempts.ended_at) BETWEEN 1796090400000000 AND 1796094000000000 GROUP BY jobplaybook.jobs.queue, jobplaybook.jobs.job_type, jobplaybook.attempts.attempt ORDER BY jobplaybook.jobs.queue NULLS FIRST, jobplaybook.jobs.job_type NULLS FIRST, jobplaybook.attempts.attempt NULLS FIRST
