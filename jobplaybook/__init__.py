@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from jobplaybook.estimates import amplification, estimate_drain, estimate_replay
     from jobplaybook.frames import flow, oldest_age, standing
     from jobplaybook.notebooks.result import notebook_result
-    from jobplaybook.prospect import Assumptions, read_prospect
+    from jobplaybook.prospect import Assumptions, Change, read_prospect
     from jobplaybook.retrying import read_retries
     from jobplaybook.simulation import Scenario, Simulation, simulate
 
@@ -51,13 +51,14 @@ _ELSEWHERE = {
     **dict.fromkeys(("flow", "oldest_age", "standing"), "frames"),
     **dict.fromkeys(("amplification", "estimate_drain", "estimate_replay"), "estimates"),
     **dict.fromkeys(("Scenario", "Simulation", "simulate"), "simulation"),
-    **dict.fromkeys(("Assumptions", "read_prospect"), "prospect"),
+    **dict.fromkeys(("Assumptions", "Change", "read_prospect"), "prospect"),
     "notebook_result": "notebooks.result",
     "read_retries": "retrying",
 }
 
 __all__ = [
     "Assumptions",
+    "Change",
     "InputError",
     "JobPlaybookError",
     "Opening",

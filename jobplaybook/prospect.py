@@ -7,10 +7,8 @@ attempts and from how many ran at once, and the answer says that it was.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from jobplaybook.backlog import rate_seen, read_backlogs
 from jobplaybook.cohort import no_queue
@@ -35,6 +33,30 @@ from jobplaybook.queries import standing
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.units import count_text, duration_text, nearest, shown
 from jobplaybook.worked import TypeWork, Work
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One thing that could be done, or could turn out otherwise.
+
+    Parameters
+    ----------
+    name : str
+        What it is called.
+    arrivals, completions : float
+        Factors of the two rates.
+    calls_at_most : float, optional
+        Calls per second that the upstream admits, one per attempt.
+    without : str, optional
+        A job type that is held back: its jobs neither come nor wait, and the workers do the
+        others instead.
+    """
+
+    name: str
+    arrivals: float = 1.0
+    completions: float = 1.0
+    calls_at_most: float | None = None
+    without: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,38 +117,24 @@ class Prospect:
         names = (each.job_type for each in self.types if each.work_seconds)
         return next((name for name in names if name is not None), None)
 
-    def changed(
-        self,
-        *,
-        arrivals: float = 1.0,
-        completions: float = 1.0,
-        calls_at_most: float | None = None,
-        without: str | None = None,
-    ) -> BacklogSeen:
-        """Return the backlog under changes: factors of the rates, a quota, a type held back.
-
-        Parameters
-        ----------
-        arrivals, completions : float
-            Factors of the two rates.
-        calls_at_most : float, optional
-            Calls per second that the upstream admits, one per attempt.
-        without : str, optional
-            A job type that is held back: its jobs neither come nor wait, and the workers do the
-            others instead.
+    def changed(self, change: Change) -> BacklogSeen:
+        """Return the backlog under a change; as it is where its capacity is unknown.
 
         Raises
         ------
         InputError
-            If a number is out of range, or no job of that type was seen.
+            If a number is out of range, or no job of the type that is held back was seen.
         """
-        seen = self.seen if without is None else self._without(without)
+        seen = self.seen if change.without is None else self._without(change.without)
         if seen.unknown:
             return seen
-        most = None
-        if calls_at_most is not None:
-            most = calls_at_most / max(self.attempts_per_job, 1.0)
-        return changed(seen, arrivals=arrivals, completions=completions, completions_at_most=most)
+        most = change.calls_at_most
+        return changed(
+            seen,
+            arrivals=change.arrivals,
+            completions=change.completions,
+            completions_at_most=None if most is None else most / max(self.attempts_per_job, 1.0),
+        )
 
     def _without(self, job_type: str) -> BacklogSeen:
         names = [each.job_type for each in self.types if each.job_type is not None]
@@ -159,22 +167,6 @@ class Prospect:
         if not self.seen.waiting:
             return "no backlog"
         return f"capacity unknown: {self.unknown}" if found is None else found.outlook
-
-    def case(self, **changes: Any) -> tuple[str, str, str, str, str]:
-        """Return what `changed` makes of it, as cells: how long, range, never, in and out."""
-        seen = self.changed(**changes)
-        found = self.estimate(seen)
-        if not seen.waiting or found is None:
-            said = f"capacity unknown: {seen.unknown}" if seen.waiting else "no backlog"
-            return said, "", "", "", ""
-        often = found.seconds.p50
-        return (
-            duration_text(often) if often is not None and often < math.inf else "never",
-            found.range_text or "never",
-            f"{found.never_probability:.0%}",
-            rate_text(found.inputs.arrival_rate),
-            rate_text(found.completion_rate),
-        )
 
     def replay(self, jobs: int, *, quota_rate: float | None = None) -> ReplayEstimate | None:
         """Return how long a replay takes beside what comes; None where the capacity is unknown.

@@ -102,10 +102,7 @@ class Retried:
     @property
     def columns(self) -> tuple[str, ...]:
         """Return the headers of `rows`."""
-        return (
-            *("queue", "type", "completed", "retries", "jobs tried again"),
-            *("attempts per completed", "attempts failed", "by failures alone"),
-        )
+        return ("queue", "type", "completed", "retries", "failed", "attempts per job", "by chance")
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
@@ -153,9 +150,9 @@ def _attempts(number: float) -> str:
 def _cells(each: TriedClass) -> tuple[str, ...]:
     share, theory = each.failed_share, each.theory
     return (
-        *(f"{count:,}" for count in (each.completions, each.retries, each.jobs)),
-        f"{each.measured:.3f}" if math.isfinite(each.measured) else "none completed",
+        *(f"{each.completions:,}", f"{each.retries:,}"),
         "unknown" if share is None else f"{share:.1%}",
+        f"{each.measured:.3f}" if math.isfinite(each.measured) else "none completed",
         "unknown" if theory is None else f"{theory:.3f}" if math.isfinite(theory) else "endless",
     )
 

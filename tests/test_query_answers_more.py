@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from jobplaybook.queries import classes, clocks, retries, vitals
+from jobplaybook.queries import backlog, classes, clocks, retries, vitals
 from jobplaybook.units import MICROS
 from tests.canonical import (
     NOW,
@@ -164,6 +164,56 @@ def test_completions_and_their_course(one: Loaded) -> None:
         ("completion", "default", "mail", 0, 1),
         ("retry", None, "pdf", 0, 1),
         ("retry", "default", "mail", 1, 3),
+    ]
+
+
+def test_attempts_by_their_number_and_end(one: Loaded) -> None:
+    """tried, ended_tries, allowed: attempts of the window, how they ended, how many may be."""
+    rows = {
+        "jobs": [
+            job("1", "completed", max_attempts=3),
+            job("2", max_attempts=5),
+            job("3", "completed", job_type="pdf", queue=None),
+        ],
+        "attempts": [
+            attempt("1", 1, "failed", started_at=ago(90), ended_at=ago(80), upstream_calls=2),
+            attempt("1", 2, "succeeded", started_at=ago(70), ended_at=ago(60)),
+            attempt("2", 1, "released", started_at=ago(50), ended_at=ago(40)),
+            attempt("2", 2, "expired", started_at=ago(30), ended_at=ago(20), upstream_calls=3),
+            attempt("2", 3, started_at=ago(10)),
+            attempt("3", 1, "unknown", started_at=SINCE - 1, ended_at=SINCE),
+            attempt("3", 2, "succeeded", started_at=SINCE, ended_at=NOW + 1),
+        ],
+    }
+    assert asked(one, rows, retries.tried(SINCE, UNTIL)) == [
+        (None, "pdf", 0, 1, 1, None),
+        ("default", "mail", 2, 3, 2, 5),
+    ]
+    assert one.rows(retries.ended_tries(SINCE, UNTIL)) == [
+        (None, "pdf", 1, 0, 1, 1),
+        ("default", "mail", 1, 0, 1, 0),
+        ("default", "mail", 2, 1, 1, 0),
+    ]
+    assert one.rows(retries.allowed(SINCE, UNTIL)) == [
+        (None, "pdf", None, None),
+        ("default", "mail", 3, 5),
+    ]
+
+
+def test_what_ran_in_a_window(one: Loaded) -> None:
+    """backlog.runs: attempts that touch the window, those that still run without an end."""
+    rows = {
+        "jobs": [job("1"), job("2", "processing"), job("3")],
+        "attempts": [
+            attempt("1", 1, "failed", started_at=SINCE - 9, ended_at=SINCE),
+            attempt("2", 1, started_at=ago(10)),
+            attempt("3", 1, "failed", started_at=SINCE - 9, ended_at=SINCE - 1),
+            attempt("3", 2, "unknown", started_at=ago(5)),
+        ],
+    }
+    assert asked(one, rows, backlog.runs(SINCE, UNTIL)) == [
+        ("default", "mail", SINCE - 9, SINCE),
+        ("default", "mail", ago(10), None),
     ]
 
 
