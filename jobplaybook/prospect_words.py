@@ -48,7 +48,7 @@ def usual_changes(
         Change("half the workers", completions=0.5),
         *([] if slow is None else [Change(f"{plain(slow)} held back", without=slow)]),
         Change("half of the arrivals shed", arrivals=0.5),
-        Change(f"a quota of {rate_text(quota)}", calls_at_most=quota),
+        *([Change(f"a quota of {rate_text(quota)}", calls_at_most=quota)] if quota else []),
     )
 
 
@@ -60,8 +60,7 @@ def case_rows(prospect: Prospect, changes: Iterable[Change]) -> tuple[tuple[str,
 def _case(prospect: Prospect, seen: BacklogSeen) -> tuple[str, ...]:
     found = prospect.estimate(seen) if seen.waiting else None
     if found is None:
-        said = f"capacity unknown: {seen.unknown}" if seen.waiting else "no backlog"
-        return said, "-", "-", "-", "-"
+        return "capacity unknown" if seen.waiting else "no backlog", "-", "-", "-", "-"
     middle = found.seconds.p50
     return (
         "more likely never" if middle is None or middle == math.inf else duration_text(middle),

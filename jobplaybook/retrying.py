@@ -119,9 +119,12 @@ class Retried:
     def __str__(self) -> str:
         """Return the answer for people: what was measured, beside what failures alone make."""
         whole = self.overall
+        again = (
+            f"{count_text(whole.retries, 'retry', 'retries')} of {count_text(whole.jobs, 'job')}"
+        )
         lines = [
-            f"{count_text(whole.retries, 'retry', 'retries')} of {count_text(whole.jobs, 'job')} "
-            f"in {duration_text(self.seconds)}: {_attempts(whole.measured)} per completed job "
+            f"{again if whole.retries else 'No job was tried again'} in "
+            f"{duration_text(self.seconds)}: {_attempts(whole.measured)} per completed job "
             f"({whole.completions:,} completed)."
         ]
         if whole.failed_share is not None and whole.theory is not None:

@@ -13,7 +13,7 @@ from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.units import MICROS
 
 WORK_SECONDS = 7_200.0
-"""Run times are looked for so far back at most: what is older says little of the next hours."""
+"""Run times are looked for so long before the last job that completed, which may be long ago."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class TypeWork:
     job_type: str | None
     waiting: int
     arrivals: int  # inside the rate window
-    left: int  # jobs completed or dead, over the last `WORK_SECONDS`
+    left: int  # jobs completed or dead since `WORK_SECONDS` before the last that completed
     work_seconds: float  # worker time of its attempts, in that time
 
 
@@ -36,7 +36,10 @@ class Work:
 
     def __init__(self, snapshot: Snapshot, situation: Situation, queue: str | None) -> None:
         until = situation.flow_until
-        since = max(situation.window_from, until - round(WORK_SECONDS * MICROS))
+        states = [state for state in situation.queues if queue in (None, state.queue)]
+        lasts = [s.last_completion_at for s in states if s.last_completion_at is not None]
+        last = min(max(lasts, default=until), until)
+        since = max(situation.window_from, last - round(WORK_SECONDS * MICROS))
         lives = snapshot.rows(queries.lives(since, until))
         self._since, self._until, self._rates_from = since, until, situation.rates_from
         # queue, job_type, pending, ended, created_at, available_at, claimed_at, finished_at
