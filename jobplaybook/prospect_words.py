@@ -73,7 +73,7 @@ def _case(prospect: Prospect, seen: BacklogSeen) -> tuple[str, ...]:
 
 def deadline_rows(prospect: Prospect, deadlines: Iterable[float]) -> tuple[tuple[str, ...], ...]:
     """Return a row of `DEADLINE_COLUMNS` for each time, in seconds, in which it should be gone."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for seconds in deadlines:
         found = prospect.estimate(by_seconds=seconds) if prospect.seen.waiting else None
         if found is None:

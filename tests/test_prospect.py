@@ -148,6 +148,16 @@ def test_a_backlog_that_stands_still_is_measured(tmp_path: Path) -> None:
     assert "the capacity was not seen" in found.assumed[0]
 
 
+def test_a_stall_of_hours_keeps_its_run_times(tmp_path: Path) -> None:
+    """What ran before it began tells what the workers can do."""
+    old = [done(str(n), ended=30_000 + 10.0 * n, ran=2.0) for n in range(60)]
+    waits = [job(f"w{n}", created_at=ago(9_000), available_at=ago(9_000)) for n in range(40)]
+    rows = {"jobs": [*waits, *(row for row, _ in old)], "attempts": [tried for _, tried in old]}
+    found = prospect_of(tmp_path, rows)
+    assert found.seen.waiting == 40
+    assert found.completion_rate == pytest.approx(0.5)
+
+
 def test_what_cannot_be_known_stays_unknown(tmp_path: Path) -> None:
     """Nothing ended: no run times, so no capacity, and every row says so."""
     rows = {"jobs": [job(str(n)) for n in range(40)]}
