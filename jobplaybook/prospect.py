@@ -34,6 +34,9 @@ from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.units import count_text, duration_text, nearest, shown
 from jobplaybook.worked import TypeWork, Work
 
+_NONE = 1e-9
+"""A factor of arrivals that stands for none: the others of a type that alone came."""
+
 
 @dataclass(frozen=True, slots=True)
 class Change:
@@ -143,7 +146,7 @@ class Prospect:
         rest = [each for each in self.types if each.job_type != job_type]
         arrivals = _share(rest, self.types, "arrivals")
         left, work = _share(rest, self.types, "left"), _share(rest, self.types, "work_seconds")
-        if not left or not work or not arrivals:
+        if not left or not work:
             return replace(self.seen, why_not="of the other types too little is known")
         # an assumed backlog is made of what comes
         waits = _share(rest, self.types, "waiting" if self.measured.waiting else "arrivals")
@@ -152,7 +155,7 @@ class Prospect:
             waiting=round(self.seen.waiting * waits),
             parked=(),  # whose they are is not told apart
         )
-        return changed(kept, arrivals=arrivals, completions=left / work)
+        return changed(kept, arrivals=arrivals or _NONE, completions=left / work)
 
     def estimate(
         self, seen: BacklogSeen | None = None, *, by_seconds: float | None = None

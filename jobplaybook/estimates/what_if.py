@@ -15,6 +15,9 @@ _SHARES = (0.05, 0.5, 0.95)
 _MOST_TIMES = 4.0
 """Where even the median never drains, the fan goes so many times as far as a drain unhindered."""
 
+_FARTHEST = 5.0
+"""A deadline so many times later than the end would leave the fan too narrow to be seen."""
+
 
 def changed(
     seen: BacklogSeen,
@@ -93,7 +96,7 @@ def backlog_fan(
     seen : BacklogSeen
         What a snapshot shows.
     by_seconds : float, optional
-        A time that the fan has to reach, seconds.
+        A time that the fan reaches, seconds, unless it is over long before.
     seed : int
         Seed of the draws.
 
@@ -167,5 +170,7 @@ def _steps(
     out = sorted(out for _, out, _ in draws)[len(draws) // 2]
     alone = (seen.waiting + len(seen.parked)) / out if out > 0 else 3_600.0
     end = next((time for time in (1.05 * p95, 2.0 * p50) if time < math.inf), _MOST_TIMES * alone)
-    end = max(end, 1.15 * (by or 0.0), 1.0)
+    if by is not None and by <= _FARTHEST * end:
+        end = max(end, 1.15 * by)
+    end = max(end, 1.0)
     return tuple(end * step / FAN_STEPS for step in range(FAN_STEPS + 1))

@@ -225,7 +225,8 @@ def _drain_handles(fan: Fan, estimate: DrainEstimate) -> list[Line2D | Patch]:
     ]
     by, chance = estimate.inputs.by_seconds, estimate.by_probability
     if by is not None and chance is not None:
-        text = f"deadline {duration_text(by)}: in time in {chance:.0%} of the draws"
+        far = ", far to the right" if by > fan.seconds[-1] else ""
+        text = f"deadline {duration_text(by)}: in time in {chance:.0%} of the draws{far}"
         found.append(Line2D([], [], color=QUIET, linewidth=1.2, linestyle=_DOTTED, label=text))
     return found
 
