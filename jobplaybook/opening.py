@@ -62,7 +62,7 @@ def capture(
     Parameters
     ----------
     out : str or Path
-        The snapshot to write; an older snapshot there is replaced, another file is not.
+        The snapshot to write; an older one there is kept beside it, another file is refused.
     key_file : str or Path, optional
         Where the hashing key is; by default ``jobplaybook.key`` beside ``out``, made if missing.
     keep_text : bool

@@ -32,6 +32,7 @@ RATE_SECONDS = 900.0
 """Rates are taken over the last quarter of an hour, or over what there is of it."""
 _MIN_CLAIMS = 20
 """Fewer waits than this do not tell what is normal."""
+_AHEAD = 3_600 * MICROS  # no clock that anybody keeps is so far off
 _COUNTED = {"arrival": "arrivals", "claim": "claims", "completion": "completions", "dead": "dead"}
 _SWEEPER_NAME = re.compile(r"stall|rescue|requeue|sweep|recover|reap|orphan|stuck", re.I)
 
@@ -96,6 +97,7 @@ def read_situation(
         workers=workers,
         dead=tuple(DeadJob(**d) for d in _dicts(snapshot, flow.dead_letters(since, end))),
         finished_in_window=sum(queue.left for queue in whole.values()),
+        ahead=snapshot.rows(standing.created_after(snapshot.captured_at + _AHEAD))[0][0],
         run_times=_run_times(snapshot, held, workers),
         counts=statuses,
         states=states,

@@ -135,6 +135,12 @@ def time_warnings(situation: Situation) -> list[str]:
 
 
 def _verdict(situation: Situation, found: Sequence[Finding]) -> Finding:
+    if 2 * situation.ahead > situation.total:
+        return _unknown(
+            f"{situation.ahead:,} of {count_text(situation.total, 'job')} were created after the "
+            f"{iso(situation.seen_until)} that the capture was made as of",
+            "Check --now: its year, its day, its zone; without it a database's own clock counts.",
+        )
     grave = [finding for finding in found if finding.severity > Severity.NOTE]
     if grave and grave[0].code != "data-blind":
         return grave[0]

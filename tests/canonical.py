@@ -237,6 +237,7 @@ SINCE, UNTIL = ago(3_600), NOW
 QUERIES: dict[str, Callable[[], sa.Select[Any] | sa.CompoundSelect[Any]]] = {
     "standing.counts": lambda: standing.counts(NOW),
     "standing.each_job": lambda: standing.each_job(NOW),
+    "standing.created_after": lambda: standing.created_after(NOW),
     "standing.claimable": lambda: standing.claimable(NOW),
     "flow.events": flow.events,
     "flow.totals": lambda: flow.totals(SINCE, UNTIL),

@@ -257,7 +257,20 @@ def test_a_replay_takes_what_live_traffic_leaves() -> None:
 def test_case_42_a_batch_fits_its_lock() -> None:
     """Case 42, `estimate replay`: 8,000 at once time out; a batch is at most lock times rate."""
     replay = estimate_replay(jobs=8_000, quota_rate=10.0, batch=8_000, lease_seconds=300.0)
-    assert replay.batch == 3_000
+    assert replay.batch == 2_990  # ten a second for 300 s, less the second that the last one takes
+
+
+def test_a_call_that_outlasts_its_lease_is_refused() -> None:
+    """No batch ends in a lease that one call outlasts: its jobs would run twice."""
+    with pytest.raises(InputError, match="expected a lease longer than a call of 1 min"):
+        estimate_replay(jobs=8_000, quota_rate=10.0, service_seconds=60.0, lease_seconds=30.0)
+
+
+def test_few_jobs_are_never_more_calls_than_jobs() -> None:
+    """One long job is one call, whatever the quota; when it ends is said beside."""
+    replay = estimate_replay(jobs=1, quota_rate=10.0, service_seconds=600.0)
+    assert (replay.safe_concurrency, replay.batch) == (1, 1)
+    assert "the last call ends 10 min later" in str(replay)
 
 
 # Public incidents

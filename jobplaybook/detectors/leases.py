@@ -17,7 +17,7 @@ from jobplaybook.detectors.findings import (
 )
 from jobplaybook.detectors.situation import HeldJob, RunTime, Situation, WorkerState
 from jobplaybook.model import Layer, Quality, Severity
-from jobplaybook.units import MICROS, clock_text, count_text, duration_text, iso
+from jobplaybook.units import MICROS, count_text, duration_text, iso
 
 MIN_RUNS = 20  # fewer finished runs of a type than this, and its own p99 is no measure
 NO_HISTORY_SECONDS = 3_600.0  # what a run is compared with where nothing ever finished
@@ -115,10 +115,9 @@ def _state_of(
     situation: Situation, by_owner: Mapping[str | None, Sequence[HeldJob]], alive: Sequence[str]
 ) -> str:
     if situation.judged_later:
-        return (
-            f"whose lease is over by {clock_text(situation.now)}; nobody looked after "
-            f"{when_text(situation.seen_until, situation.now)}"
-        )
+        over = when_text(situation.now, situation.seen_until)
+        looked = when_text(situation.seen_until, situation.now)
+        return f"whose lease is over by {over}; nobody looked after {looked}"
     if by_owner.keys() <= _lost(situation):
         return "which stopped beating"
     named = len(by_owner.keys() - {None})
@@ -150,6 +149,11 @@ def _expired_next(
 ) -> tuple[str, ...]:
     gone = [owner for owner in owners if owner not in alive]
     steps = []
+    if situation.judged_later:
+        steps.append(
+            "Capture again before anything is requeued: since the last look a worker may have "
+            "beaten, or a job may have ended."
+        )
     if gone or not owners:
         check = f"Check that {_workers(gone)} {'are' if len(gone) > 1 else 'is'} really gone"
         steps.append(

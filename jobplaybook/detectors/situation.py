@@ -119,6 +119,7 @@ class Situation:
     queues: tuple[QueueState, ...] = ()
     dead: tuple[DeadJob, ...] = ()
     finished_in_window: int = 0
+    ahead: int = 0  # jobs created long after the capture says it was made
     run_times: Mapping[str | None, RunTime] = field(default_factory=dict)
     """By job type, with None for all types together; only types that are asked for."""
     counts: Mapping[str, int] = field(default_factory=dict)

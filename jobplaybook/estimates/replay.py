@@ -22,7 +22,7 @@ class ReplayEstimate:
     Parameters
     ----------
     seconds : Spread
-        Time until the last job is called, seconds; ``math.inf`` where live traffic needs it all.
+        Time until the last call begins, seconds; ``math.inf`` where live traffic needs it all.
     safe_concurrency : int
         Calls at the same time; 0 where nothing may be replayed.
     batch : int
@@ -36,6 +36,7 @@ class ReplayEstimate:
     jobs: int
     quota_rate: float
     live_rate: float
+    service_seconds: float
     seconds: Spread
     safe_concurrency: int
     batch: int
@@ -74,7 +75,8 @@ class ReplayEstimate:
         low, high = self.seconds.p5 or 0.0, self.seconds.p95 or 0.0
         return (
             f"{self.text} for {count_text(self.jobs, 'job')} at {rate_text(self.rate)} "
-            f"({duration_text(low)} to {duration_text(high)})\n"
+            f"({duration_text(low)} to {duration_text(high)}); the last call ends "
+            f"{duration_text(self.service_seconds)} later\n"
             f"At most {count_text(self.safe_concurrency, 'call')} at the same time, "
             f"{count_text(self.batch, 'job')} a batch; "
             f"{self.share_left_for_live:.0%} of the quota stays with live traffic."
@@ -105,7 +107,8 @@ def estimate_replay(
     batch : int, optional
         Jobs to hand over at once; by default what `BATCH_SECONDS` replay.
     lease_seconds : float, optional
-        How long a batch stays locked, seconds: no larger batch than ends in that time.
+        How long a batch stays locked, seconds: no larger batch than ends in that time, the last
+        call included.
 
     Raises
     ------
@@ -140,13 +143,21 @@ def estimate_replay(
         raise InputError(str(problem)) from None
     size = max(int(rate * BATCH_SECONDS), 1) if batch is None else batch
     if lease_seconds is not None:
-        size = max(min(size, int(rate * lease_seconds)), 1)
+        if lease_seconds <= service_seconds:
+            raise InputError(
+                f"expected a lease longer than a call of {duration_text(service_seconds)}, found "
+                f"{duration_text(lease_seconds)}: no batch ends in it, jobs would run twice"
+            )
+        size = max(min(size, int(rate * (lease_seconds - service_seconds))), 1)
     return ReplayEstimate(
         jobs=jobs,
         quota_rate=quota_rate,
         live_rate=live_rate,
+        service_seconds=service_seconds,
         seconds=seconds,
-        safe_concurrency=max(int(rate * service_seconds * (1 + 1e-12)), 1) if rate else 0,
+        safe_concurrency=min(max(int(rate * service_seconds * (1 + 1e-12)), 1), jobs)
+        if rate
+        else 0,
         batch=min(size, jobs) if rate else 0,
         rate=rate,
         share_left_for_live=1.0 - rate / quota_rate,

@@ -107,6 +107,11 @@ def counts(now: int) -> sa.Select[Any]:
     return per(*standing.c, count=COUNT)
 
 
+def created_after(at: int) -> sa.Select[Any]:
+    """Return how many jobs were created after a moment: count."""
+    return sa.select(COUNT).where(when.created > at)
+
+
 def each_job(now: int) -> sa.Select[Any]:
     """Return a row a job: id, job_type, queue, status, state, layer, ages in seconds.
 

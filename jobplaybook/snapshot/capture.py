@@ -169,6 +169,9 @@ class _Capture:
         meta = self._meta(captured_to, tool_version)
         self.redactor.keep()  # before the file is in place: its hashes are worth nothing without
         digest = self.writer.finish(meta)
+        if self.writer.aside is not None:
+            kept = shown(str(self.writer.aside), 200)
+            self.warnings.append(f"an older snapshot stood there: it is kept as {kept}")
         return CaptureReport(
             file=str(self.writer.target),
             system=self.source.name,

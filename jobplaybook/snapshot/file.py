@@ -6,17 +6,19 @@ and the library's version number blanked in the header.
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import json
 import mmap
 import os
 import secrets
+import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from jobplaybook import tables
 from jobplaybook.connect import create_sqlite, open_snapshot_engine, open_sqlite_readonly
 from jobplaybook.errors import InputError, SchemaError
 from jobplaybook.snapshot.redact import Redactor
-from jobplaybook.units import parse_time, shown
+from jobplaybook.units import MICROS, iso, parse_time, shown
 
 _HASH_KEY = "content_sha256"
 _MAX_BYTES = 64 * 2**30
@@ -40,7 +42,7 @@ _GROUP = 250
 class SnapshotWriter:
     """Collects rows in a temporary file beside the target; `finish` puts it in place.
 
-    An existing snapshot is replaced, nothing else is.
+    An older snapshot there is put aside, unless it is the same; any other file is refused.
 
     Raises
     ------
@@ -50,6 +52,7 @@ class SnapshotWriter:
 
     def __init__(self, target: Path) -> None:
         self.target = target
+        self.aside: Path | None = None
         _check_writable(target)
         stem = f".{target.name}.{secrets.token_hex(4)}"
         self._draft = target.with_name(stem + ".draft")
@@ -108,6 +111,7 @@ class SnapshotWriter:
                 self._sqlite.execute("VACUUM INTO ?", (str(self._whole),))
                 self._sqlite.close()
                 digest = _seal(self._whole, blank)
+                self.aside = _put_aside(self.target, self._whole)
                 os.replace(self._whole, self.target)
         finally:
             self.abandon()
@@ -132,6 +136,27 @@ def _refusals(what: str = "cannot write the snapshot") -> Iterator[None]:
         raise InputError(f"{what}: {error.sqlite_errorname or type(error).__name__}") from None
     except OSError as error:
         raise InputError(f"{what}: {error.strerror or type(error).__name__}") from None
+
+
+def _put_aside(older: Path, newer: Path) -> Path | None:
+    """Keep an older snapshot under another name, where it is not the same: it may be evidence.
+
+    A second name for the same file, so that there is one under the first at every moment.
+    """
+    if not older.exists() or filecmp.cmp(older, newer, shallow=False):
+        return None
+    made = iso(int(older.stat().st_mtime) * MICROS) or ""
+    stem = f"{older.stem}.{made.replace(':', '')}"
+    for number in count(1):
+        path = older.with_name(f"{stem}{f'-{number}' if number > 1 else ''}{older.suffix}")
+        try:
+            os.link(older, path)
+        except FileExistsError:
+            continue
+        except OSError:  # no second names here
+            shutil.copy2(older, path)
+        return path
+    return None
 
 
 def _make_private(path: Path) -> None:
