@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeVar
 
 from jobplaybook.detectors.situation import Situation
 from jobplaybook.errors import InputError
 from jobplaybook.estimates import (
     DRAIN_KEYS,
     DRAINED_MEANS,
+    FEWEST_LEFT,
     SEED,
     BacklogSeen,
     DrainEstimate,
@@ -29,6 +31,8 @@ BUCKETS = 64
 LEAST_BUCKET_SECONDS = 15.0
 SILENT_SECONDS = 60.0
 """Where nothing has left a queue for so long, and ten times its usual gap, it does not drain."""
+NO_BACKLOG_SECONDS = 60.0
+"""What has waited for less, with few jobs, is a queue that keeps up and no backlog of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,9 @@ class _Retry:
     due_at: int | None
 
 
+_Row = TypeVar("_Row", _Life, _Retry)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Backlogs:
     """The backlogs of a snapshot: of everything, of each queue and of each type that waits."""
@@ -72,33 +79,60 @@ def read_backlogs(snapshot: Snapshot, situation: Situation) -> Backlogs:
     situation : Situation
         What was read of it already.
     """
-    until = situation.flow_until
-    since = max(situation.window_from, until - int(LOOK_BACK_SECONDS * MICROS))
+    since, until = _window(situation)
     lives = [_Life(*row) for row in snapshot.rows(queries.lives(since, until))]
     retries = [_Retry(*row) for row in snapshot.rows(queries.retried(since, until))]
     reader = _Reader(situation, since, until)
-    paused = {state.queue for state in situation.queues if state.paused_at is not None}
 
     def by(key: Callable[[_Life | _Retry], str | None]) -> tuple[BacklogSeen, ...]:
+        own, again = _grouped(lives, key), _grouped(retries, key)
         names = {key(life) for life in lives if life.pending}
         return tuple(
-            reader.seen(
-                name,
-                [life for life in lives if key(life) == name],
-                [retry for retry in retries if key(retry) == name],
-                paused,
-            )
+            reader.seen(name, own[name], again.get(name, ()))
             for name in sorted(names, key=lambda name: (name is not None, name or ""))
         )
 
     queues = by(lambda row: row.queue)
-    overall = reader.seen(None, lives, retries, paused)
-    stuck = [each for each in queues if each.waiting and each.unknown]
+    overall = reader.seen(None, lives, retries)
+    ended = Counter(life.queue for life in lives if life.ended)
+    stuck = [each for each in queues if _keeps_waiting(each, ended[each.name])]
     if stuck and not overall.unknown:
         # one queue that does not drain keeps the whole from ever being empty
-        reader.why = f"of queue {stuck[0].name or '(none)'}: {stuck[0].unknown}"
-        overall = reader.seen(None, lives, retries, paused)
+        why = f"of queue {stuck[0].name or '(none)'}: {stuck[0].unknown}"
+        overall = replace(overall, why_not=why)
     return Backlogs(overall=overall, queues=queues, types=by(lambda row: row.job_type))
+
+
+def _window(situation: Situation) -> tuple[int, int]:
+    """Return since when and until when rates are looked for.
+
+    They are not thinned by time before the first event: of it, nobody knows anything.
+    """
+    until = situation.flow_until
+    firsts = [queue.first_at for queue in situation.queues if queue.first_at is not None]
+    back = max(situation.window_from, until - int(LOOK_BACK_SECONDS * MICROS))
+    return min(max(back, min(firsts, default=back)), until - MICROS), until
+
+
+def _grouped(
+    rows: Iterable[_Row], key: Callable[[_Life | _Retry], str | None]
+) -> dict[str | None, list[_Row]]:
+    found: dict[str | None, list[_Row]] = defaultdict(list)
+    for row in rows:
+        found[key(row)].append(row)
+    return found
+
+
+def _keeps_waiting(seen: BacklogSeen, ended: int) -> bool:
+    """Whether a queue has a backlog of which nobody knows that it drains.
+
+    ``ended``: how many jobs left it in the whole window.
+    """
+    if not seen.waiting or not seen.unknown:
+        return False
+    if seen.why_not or seen.left is None or min(ended, FEWEST_LEFT) <= seen.waiting:
+        return True
+    return seen.left.seconds >= NO_BACKLOG_SECONDS
 
 
 class _Reader:
@@ -106,16 +140,12 @@ class _Reader:
 
     def __init__(self, situation: Situation, since: int, until: int) -> None:
         self._seen, self._since, self._until = situation, since, until
-        self.why = ""
-        if "unfinished" in situation.not_read:
-            self.why = "the unfinished jobs were not read whole"
+        self._paused = {queue.queue for queue in situation.queues if queue.paused_at is not None}
+        unread = "unfinished" in situation.not_read
+        self._why = "the unfinished jobs were not read whole" if unread else ""
 
     def seen(
-        self,
-        name: str | None,
-        lives: Sequence[_Life],
-        retries: Sequence[_Retry],
-        paused: set[str | None],
+        self, name: str | None, lives: Sequence[_Life], retries: Sequence[_Retry]
     ) -> BacklogSeen:
         """Return one backlog."""
         pending = [life for life in lives if life.pending]
@@ -139,15 +169,13 @@ class _Reader:
             left=rate_seen(left, busy, self._until) if self._seen.knows_ends else None,
             retried=len(again),
             retry_delay_seconds=sum(rests) / len(rests) if rests else 0.0,
-            why_not=self._why_not(due, left, busy, paused),
+            why_not=self._why_not(due, left, busy),
         )
 
-    def _why_not(
-        self, due: Sequence[_Life], left: Sequence[int], busy: int, paused: set[str | None]
-    ) -> str:
-        if self.why or not due:
-            return self.why
-        if all(life.queue in paused for life in due):
+    def _why_not(self, due: Sequence[_Life], left: Sequence[int], busy: int) -> str:
+        if self._why or not due:
+            return self._why
+        if all(life.queue in self._paused for life in due):
             return "it is paused"
         last = max((at for at in left if at <= self._until), default=busy)
         silent = (self._until - last) / MICROS
@@ -160,10 +188,19 @@ class _Reader:
 
         ``left``: when they did, in order. The present itself where the silence goes on.
         """
-        gone = [busy, *(at for at in left if busy <= at <= self._until), self._until]
-        usual = 10 * (self._until - busy) // max(len(gone) - 2, 1)
+        gone = [at for at in left if busy < at <= self._until]
+        if len(gone) >= FEWEST_LEFT:
+            # before the first of many nobody worked yet, if that was long as they go
+            rests = [after - before for before, after in pairwise(gone)]
+            if gone[0] - busy > max(10 * sum(rests) // len(rests), 2 * max(rests)):
+                busy = gone[0]
+        usual = 10 * (self._until - busy) // max(len(gone), 1)
         silence = max(int(SILENT_SECONDS * MICROS), usual)
-        ends = [after for before, after in pairwise(gone) if after - before > silence]
+        ends = [
+            after
+            for before, after in pairwise([busy, *gone, self._until])
+            if after - before > silence
+        ]
         return max(ends, default=busy)
 
     def _busy_since(self, lives: Iterable[_Life]) -> int:
@@ -190,14 +227,16 @@ class _Reader:
 
 
 def rate_seen(times: Iterable[int | None], since: int, until: int) -> RateSeen:
-    """Return how many of the times lie in each bucket of [since, until], all in microseconds."""
+    """Return how many of the times lie in each bucket of (since, until], all in microseconds.
+
+    Where the count begins with an event, that one is the beginning and no part of the rate.
+    """
     length = (until - since) / MICROS
     buckets = min(max(int(length / LEAST_BUCKET_SECONDS), 1), BUCKETS)
     counts = [0] * buckets
     for at in times:
-        if at is not None and since <= at <= until and length > 0:
-            place = int((at - since) / MICROS / length * buckets)
-            counts[min(place, buckets - 1)] += 1
+        if at is not None and since < at <= until:
+            counts[(at - since) * buckets // (until - since + 1)] += 1
     return RateSeen(counts=tuple(counts), bucket_seconds=max(length, 1e-6) / buckets)
 
 

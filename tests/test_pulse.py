@@ -138,7 +138,7 @@ def test_a_saturated_queue_shows_its_limit(read: Read) -> None:
     assert (queue.arrival_rate, queue.completion_rate) == (0.1, 0.2)
     assert (queue.utilisation, queue.headroom) == (0.5, 1.0)
     assert queue.drain["never"] is False
-    assert queue.drain["net_rate"] == pytest.approx(0.1, rel=0.02)
+    assert queue.drain["net_rate"] == pytest.approx(0.1, rel=0.03)
     assert queue.drain["seconds"]["p5"] < 100 / 0.1 < queue.drain["seconds"]["p95"]
     assert queue.capacity == "About 12/min, its limit: 6.0/min more than comes."
 

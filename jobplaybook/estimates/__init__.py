@@ -18,12 +18,13 @@ from jobplaybook.estimates.layers import (
 )
 from jobplaybook.estimates.rates import RateSeen
 from jobplaybook.estimates.replay import ReplayEstimate, estimate_replay
-from jobplaybook.estimates.seen import BacklogSeen, estimate_seen
+from jobplaybook.estimates.seen import FEWEST_LEFT, BacklogSeen, estimate_seen
 from jobplaybook.estimates.what_if import Fan, backlog_fan, changed
 
 __all__ = [
     "DRAINED_MEANS",
     "DRAIN_KEYS",
+    "FEWEST_LEFT",
     "SEED",
     "Amplification",
     "BacklogSeen",
