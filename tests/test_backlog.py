@@ -46,7 +46,9 @@ def waits(name: str, seconds: float, **values: Any) -> dict[str, Any]:
     return job(name, **{"created_at": ago(seconds), "available_at": ago(seconds), **values})
 
 
-def worked_off(name: str, ends: Iterable[float], *, came: float, ran: float = 1.0, **values: Any):
+def worked_off(
+    name: str, ends: Iterable[float], *, came: float, ran: float = 1.0, **values: Any
+) -> list[Any]:
     """Return done jobs of a batch that came so long ago, by when each ended."""
     return [
         done(f"{name}{n}", ended=end, ran=ran, wait=came - end - ran, **values)
@@ -214,7 +216,8 @@ def test_workers_that_came_late_are_measured_from_then(opened: Opened) -> None:
     ends = worked_off("e", (0.1 * n for n in range(50)), came=34.9, ran=0.05)
     left = backlogs(opened(tables(*ends, jobs=[waits("w", 34.9)]))).overall.left
     assert left is not None
-    assert (total(left), left.rate) == (49, pytest.approx(10.0))
+    assert total(left) == 49
+    assert left.rate == pytest.approx(10.0)
 
 
 def test_workers_in_step_are_measured_from_their_start(opened: Opened) -> None:

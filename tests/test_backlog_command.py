@@ -168,7 +168,8 @@ def test_triage_tells_when_it_is_over(saved: Saved) -> None:
 
 def test_triage_knows_no_eta_without_rates(saved: Saved) -> None:
     """`triage`: eta is null for no backlog, and for one of unknown capacity."""
-    for rows in ({"jobs": []}, {"jobs": [job("1", available_at=ago(9_000))]}, busy_queue(left=9)):
+    late = tables(jobs=[job("1", available_at=ago(9_000))])
+    for rows in (tables(), late, busy_queue(left=9)):
         assert answer("triage", saved(rows))["verdict"]["eta"] is None
 
 
