@@ -16,7 +16,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from jobplaybook.backlog import Recovery, read_backlogs, recovery_of
+from jobplaybook.backlog import (
+    Recovery,
+    read_backlog,
+    read_backlogs,
+    read_whole,
+    recovery_of,
+)
 from jobplaybook.bundled import bundled_path
 from jobplaybook.detectors.situation import Situation
 from jobplaybook.errors import InputError
@@ -227,11 +233,11 @@ def _eta(snapshot: Snapshot, answer: Triage) -> DrainEstimate | None:
     queues = [queue for queue in answer.situation.queues if queue.backlog]
     if not queues or not answer.situation.knows_flow:
         return None
-    found, evidence = read_backlogs(snapshot, answer.situation), answer.verdict.evidence
-    if "queue" not in evidence:
-        return estimate_seen(found.overall)
-    own = [seen for seen in found.queues if seen.name == evidence["queue"]]
-    return estimate_seen(own[0]) if own else None
+    if "queue" not in answer.verdict.evidence:
+        seen = read_whole(snapshot, answer.situation)
+    else:
+        seen = read_backlog(snapshot, answer.situation, answer.verdict.evidence["queue"])
+    return estimate_seen(seen) if seen.waiting else None
 
 
 def estimate_backlog(

@@ -79,28 +79,61 @@ def read_backlogs(snapshot: Snapshot, situation: Situation) -> Backlogs:
     situation : Situation
         What was read of it already.
     """
-    since, until = _window(situation)
-    lives = [_Life(*row) for row in snapshot.rows(queries.lives(since, until))]
-    retries = [_Retry(*row) for row in snapshot.rows(queries.retried(since, until))]
-    reader = _Reader(situation, since, until)
+    rows = _read(snapshot, situation)
+    queues = rows.by(lambda row: row.queue)
+    return Backlogs(
+        overall=_whole(rows, queues), queues=queues, types=rows.by(lambda row: row.job_type)
+    )
 
-    def by(key: Callable[[_Life | _Retry], str | None]) -> tuple[BacklogSeen, ...]:
-        own, again = _grouped(lives, key), _grouped(retries, key)
-        names = {key(life) for life in lives if life.pending}
+
+def read_whole(snapshot: Snapshot, situation: Situation) -> BacklogSeen:
+    """Read `Backlogs.overall` alone: half the work."""
+    rows = _read(snapshot, situation)
+    return _whole(rows, rows.by(lambda row: row.queue))
+
+
+def read_backlog(snapshot: Snapshot, situation: Situation, queue: str | None) -> BacklogSeen:
+    """Read the backlog of one queue alone; None: of the jobs without one."""
+    rows = _read(snapshot, situation, queue=queue)
+    return rows.reader.seen(queue, rows.lives, rows.retries)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The lives and retries of a snapshot, and what counts them."""
+
+    lives: Sequence[_Life]
+    retries: Sequence[_Retry]
+    reader: _Reader
+
+    def by(self, key: Callable[[_Life | _Retry], str | None]) -> tuple[BacklogSeen, ...]:
+        """Return the backlog of each name under which something waits."""
+        own, again = _grouped(self.lives, key), _grouped(self.retries, key)
+        names = {key(life) for life in self.lives if life.pending}
         return tuple(
-            reader.seen(name, own[name], again.get(name, ()))
+            self.reader.seen(name, own[name], again.get(name, ()))
             for name in sorted(names, key=lambda name: (name is not None, name or ""))
         )
 
-    queues = by(lambda row: row.queue)
-    overall = reader.seen(None, lives, retries)
-    ended = Counter(life.queue for life in lives if life.ended)
+
+def _read(snapshot: Snapshot, situation: Situation, **chosen: str | None) -> _Rows:
+    since, until = _window(situation)
+    return _Rows(
+        [_Life(*row) for row in snapshot.rows(queries.lives(since, until, **chosen))],
+        [_Retry(*row) for row in snapshot.rows(queries.retried(since, until, **chosen))],
+        _Reader(situation, since, until),
+    )
+
+
+def _whole(rows: _Rows, queues: Iterable[BacklogSeen]) -> BacklogSeen:
+    overall = rows.reader.seen(None, rows.lives, rows.retries)
+    ended = Counter(life.queue for life in rows.lives if life.ended)
     stuck = [each for each in queues if _keeps_waiting(each, ended[each.name])]
-    if stuck and not overall.unknown:
-        # one queue that does not drain keeps the whole from ever being empty
-        why = f"of queue {stuck[0].name or '(none)'}: {stuck[0].unknown}"
-        overall = replace(overall, why_not=why)
-    return Backlogs(overall=overall, queues=queues, types=by(lambda row: row.job_type))
+    if not stuck or overall.unknown:
+        return overall
+    # one queue that does not drain keeps the whole from ever being empty
+    why = f"of queue {stuck[0].name or '(none)'}: {stuck[0].unknown}"
+    return replace(overall, why_not=why)
 
 
 def _window(situation: Situation) -> tuple[int, int]:

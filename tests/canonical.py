@@ -291,6 +291,8 @@ QUERIES: dict[str, Callable[[], sa.Select[Any] | sa.CompoundSelect[Any]]] = {
     "cohort.attempts_of": lambda: cohort.attempts_of(["2", "owner-B", "early", "minute"], UNTIL),
     "cohort.attempts_of.at": lambda: cohort.attempts_of(["2", "owner-B"], UNTIL, now=NOW),
     "cohort.queue_names": cohort.queue_names,
+    "backlog.lives.queue": lambda: backlog.lives(SINCE, UNTIL, queue="default"),
+    "backlog.retried.no_queue": lambda: backlog.retried(SINCE, UNTIL, queue=None),
     "vitals.samples": vitals.samples,
     **{
         f"lookup.found.{by}": lambda by=by: lookup.found(by, "2", NOW)  # type: ignore[misc]

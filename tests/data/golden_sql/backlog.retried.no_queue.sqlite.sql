@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.queue, jobplaybook.jobs.job_type, (jobplaybook.attempts.ended_at) AS ended_at, CASE WHEN (jobplaybook.jobs.status = 'pending' AND jobplaybook.attempts.attempt = jobplaybook.jobs.attempts) THEN (jobplaybook.jobs.available_at) END AS due_at 
+FROM jobplaybook.attempts JOIN jobplaybook.jobs ON jobplaybook.jobs.id = jobplaybook.attempts.job_id 
+WHERE (jobplaybook.attempts.ended_at) BETWEEN 1796090400000000 AND 1796094000000000 AND (jobplaybook.attempts.attempt < jobplaybook.jobs.attempts OR jobplaybook.jobs.status = 'pending' AND jobplaybook.attempts.attempt = jobplaybook.jobs.attempts) AND jobplaybook.jobs.queue IS NULL ORDER BY (jobplaybook.attempts.ended_at), jobplaybook.jobs.id, jobplaybook.attempts.attempt
