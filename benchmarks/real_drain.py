@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,7 @@ from tests.procrastinate_app import install
 GONE = 0.1
 """The share of the backlog after which the estimate is made."""
 PATIENCE_SECONDS = 300.0
+SEEN_SECONDS = 5.0
 BAR = 0.75
 BACKLOG = (360, 900)
 DUE = "status = 'todo' AND coalesce(scheduled_at <= clock_timestamp(), true)"
@@ -107,9 +108,12 @@ def payload(rng: random.Random, drain: Drain) -> dict[str, float | int]:
 
 
 async def work(url: str, drain: Drain) -> None:
-    """Work until told to stop."""
+    """Say that we are ready, wait for a line, then work until told to stop."""
     app = make_app(procrastinate.PsycopgConnector(conninfo=url), drain.wait)
     async with app.open_async():
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
         await app.run_worker_async(
             concurrency=drain.concurrency, fetch_job_polling_interval=0.2, wait=True
         )
@@ -135,15 +139,33 @@ def defer(url: str, drain: Drain, seed: int) -> None:
 
 
 @contextmanager
-def process(role: str, url: str, seed: int) -> Iterator[None]:
+def process(role: str, url: str, seed: int) -> Iterator[subprocess.Popen[bytes]]:
     """Run a worker or the stream of arrivals in a process of its own."""
     words = [sys.executable, "-m", "benchmarks.real_drain", "--role", role, url, "--seed"]
-    started = subprocess.Popen([*words, str(seed)])
-    try:
-        yield
-    finally:
-        started.kill()
-        started.wait()
+    pipe = subprocess.PIPE if role == "work" else None
+    with subprocess.Popen([*words, str(seed)], stdin=pipe, stdout=pipe) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+@contextmanager
+def crew(url: str, drain: Drain, seed: int) -> Iterator[Callable[[], None]]:
+    """Give what lets the workers begin, all at once: they are up and wait for it."""
+    with ExitStack() as stack:
+        workers = [stack.enter_context(process("work", url, seed)) for _ in range(drain.workers)]
+        for worker in workers:
+            assert worker.stdout is not None
+            worker.stdout.readline()
+
+        def begin() -> None:
+            for worker in workers:
+                assert worker.stdin is not None
+                worker.stdin.write(b"\n")
+                worker.stdin.flush()
+
+        yield begin
 
 
 # One drain
@@ -176,20 +198,21 @@ def run(url: str, drain: Drain, seed: int, folder: Path) -> tuple[Recovery, floa
     install(url)
     queue, rng, ended = Queue(url), random.Random(seed), "status IN ('succeeded', 'failed')"
     with ExitStack() as stack:
+        begin = stack.enter_context(crew(url, drain, seed))
         if drain.shape == "batch":
             with client(url, drain) as app:
                 jobs = [payload(rng, drain) for _ in range(drain.backlog)]
                 app.configure_task("work").batch_defer(*jobs)
         if drain.arrival:
             stack.enter_context(process("defer", url, seed))
-        queue.until(True, DUE, drain.backlog)
-        for _ in range(drain.workers):
-            stack.enter_context(process("work", url, seed))
+        # some arrivals beside a batch have to be seen before, or nobody knows of them
+        queue.until(True, DUE, drain.backlog + round(SEEN_SECONDS * drain.arrival))
+        begin()
         queue.until(True, ended, round(GONE * drain.backlog))
         path = folder / f"{seed}.db"
         report = api.capture(url, path, options=CaptureOptions(pause_seconds=0.0))
         recovery = api.estimate_backlog(str(path))
-        truth = queue.until(False, DUE, 0) - report.captured_to / MICROS
+        truth = queue.until(False, DUE, 0) - report.captured_from / MICROS
     queue.connection.close()
     return recovery, truth
 

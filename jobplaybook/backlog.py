@@ -117,7 +117,7 @@ class _Rows:
 
 
 def _read(snapshot: Snapshot, situation: Situation, **chosen: str | None) -> _Rows:
-    since, until = _window(situation)
+    since, until = _window(situation, snapshot.time("captured_from"))
     return _Rows(
         [_Life(*row) for row in snapshot.rows(queries.lives(since, until, **chosen))],
         [_Retry(*row) for row in snapshot.rows(queries.retried(since, until, **chosen))],
@@ -136,12 +136,14 @@ def _whole(rows: _Rows, queues: Iterable[BacklogSeen]) -> BacklogSeen:
     return replace(overall, why_not=why)
 
 
-def _window(situation: Situation) -> tuple[int, int]:
+def _window(situation: Situation, captured_from: int | None) -> tuple[int, int]:
     """Return since when and until when rates are looked for.
 
-    They are not thinned by time before the first event: of it, nobody knows anything.
+    They are not thinned by time before the first event, of which nobody knows anything, nor by
+    the time that the capture took: what happened in it was read in part.
     """
-    until = situation.flow_until
+    end = situation.flow_until
+    until = end if captured_from is None else min(end, captured_from)
     firsts = [queue.first_at for queue in situation.queues if queue.first_at is not None]
     back = max(situation.window_from, until - int(LOOK_BACK_SECONDS * MICROS))
     return min(max(back, min(firsts, default=back)), until - MICROS), until
@@ -181,7 +183,8 @@ class _Reader:
         self, name: str | None, lives: Sequence[_Life], retries: Sequence[_Retry]
     ) -> BacklogSeen:
         """Return one backlog."""
-        pending = [life for life in lives if life.pending]
+        # what came after the last moment is not part of the backlog but of the arrivals to come
+        pending = [life for life in lives if life.pending and (life.created_at or 0) <= self._until]
         due = [life for life in pending if (life.available_at or 0) <= self._until]
         parked = sorted(
             (life.available_at - self._until) / MICROS

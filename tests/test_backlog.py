@@ -15,7 +15,7 @@ from jobplaybook.errors import InputError
 from jobplaybook.estimates import BacklogSeen, RateSeen
 from jobplaybook.reading import read_situation
 from jobplaybook.snapshot.file import Snapshot
-from jobplaybook.units import parse_time
+from jobplaybook.units import iso, parse_time
 from tests.canonical import Rows, ago, attempt, done, job, known, snapshot_of
 from tests.captures import capture
 from tests.procrastinate_app import rows as rows_of
@@ -244,6 +244,17 @@ def test_retries_and_their_rest(opened: Opened) -> None:
     jobs.append(waits("old", 1_100, attempts=2, status="processing", claimed_at=ago(1_050)))
     seen = backlogs(opened(together(rows, {"jobs": jobs, "attempts": tries}))).overall
     assert (seen.retried, seen.retry_delay_seconds) == (3, 90.0)
+
+
+def test_rates_end_where_the_capture_began(opened: Opened) -> None:
+    """What happened while a capture read was read in part: neither rate nor backlog has it."""
+    late = [waits("late", 3), *(row for row, _ in worked_off("x", [4], came=9))]
+    rows = together(busy_queue(), {"jobs": late})
+    seen = backlogs(opened(rows, captured_from=iso(ago(4.5)))).overall
+    assert seen.left is not None
+    assert (seen.waiting, seen.parked) == (40, ())
+    assert (total(seen.left), seen.left.seconds) == (60, pytest.approx(601.5))
+    assert backlogs(opened(rows)).overall.waiting == 41
 
 
 # Why nothing is known
