@@ -10,9 +10,9 @@ from itertools import pairwise
 
 RECENT_SECONDS = 900.0
 """What is called the present rate is the mean over so long, as `health` shows it."""
-FEWEST_EVENTS = 300
+FEWEST_EVENTS = 250
 """However short the look back, so many events are averaged at least."""
-DRIFT_PER_HOUR = 0.1
+DRIFT_PER_HOUR = 0.11
 """A rate is never trusted to stay: it may walk by so large a share of itself in an hour."""
 
 
