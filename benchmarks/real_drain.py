@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import procrastinate
 import psycopg
@@ -95,7 +96,7 @@ def make_app(connector: procrastinate.BaseConnector, wait: int) -> procrastinate
     return app
 
 
-def payload(rng: random.Random, drain: Drain) -> dict[str, float | int]:
+def payload(rng: random.Random, drain: Drain) -> dict[str, Any]:
     """Return one job's arguments."""
     spread = math.sqrt(math.log(1 + drain.cv**2))
     seconds = (

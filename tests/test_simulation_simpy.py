@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from statistics import median
 from typing import Any
 
@@ -41,9 +41,9 @@ class Backlog:
             yield self.environment.timeout(self.rng.expovariate(rate))
             yield self.line.put(1)
 
-    def work(self, *, mean: float, failing: float, most: int) -> Iterator[Any]:
+    def work(self, *, mean: float, failing: float, most: int) -> Generator[Any, Any, None]:
         while True:
-            attempt = yield self.line.get()
+            attempt: int = yield self.line.get()
             self.attempts += 1
             if not self.line.items and not self.empty.triggered:
                 self.empty.succeed(self.environment.now)
