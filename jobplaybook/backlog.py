@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from jobplaybook.detectors.situation import Situation
 from jobplaybook.errors import InputError
@@ -26,6 +26,8 @@ from jobplaybook.units import MICROS, clock_text, count_text, duration_text, nea
 
 LOOK_BACK_SECONDS = 7_200.0
 """Rates are looked for so far back at most: what is older says little of the next hours."""
+QUICK_LOOK_SECONDS = 1_800.0
+"""So far back for the first answer, which has to be there at once."""
 BUCKETS = 64
 """So that halving them comes to the quarter of an hour that rates are shown over."""
 LEAST_BUCKET_SECONDS = 15.0
@@ -35,8 +37,7 @@ NO_BACKLOG_SECONDS = 60.0
 """What has waited for less, with few jobs, is a queue that keeps up and no backlog of its own."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Life:
+class _Life(NamedTuple):
     """One job: times in microseconds."""
 
     queue: str | None
@@ -49,8 +50,7 @@ class _Life:
     finished_at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Retry:
+class _Retry(NamedTuple):
     queue: str | None
     job_type: str | None
     ended_at: int
@@ -87,14 +87,14 @@ def read_backlogs(snapshot: Snapshot, situation: Situation) -> Backlogs:
 
 
 def read_whole(snapshot: Snapshot, situation: Situation) -> BacklogSeen:
-    """Read `Backlogs.overall` alone: half the work."""
-    rows = _read(snapshot, situation)
+    """Read `Backlogs.overall` alone, looking back no further than the first answer needs."""
+    rows = _read(snapshot, situation, QUICK_LOOK_SECONDS)
     return _whole(rows, rows.by(lambda row: row.queue))
 
 
 def read_backlog(snapshot: Snapshot, situation: Situation, queue: str | None) -> BacklogSeen:
-    """Read the backlog of one queue alone; None: of the jobs without one."""
-    rows = _read(snapshot, situation, queue=queue)
+    """Read the backlog of one queue alone, as quickly; None: of the jobs without one."""
+    rows = _read(snapshot, situation, QUICK_LOOK_SECONDS, queue=queue)
     return rows.reader.seen(queue, rows.lives, rows.retries)
 
 
@@ -116,11 +116,16 @@ class _Rows:
         )
 
 
-def _read(snapshot: Snapshot, situation: Situation, **chosen: str | None) -> _Rows:
-    since, until = _window(situation, snapshot.time("captured_from"))
+def _read(
+    snapshot: Snapshot,
+    situation: Situation,
+    look_back: float = LOOK_BACK_SECONDS,
+    **chosen: str | None,
+) -> _Rows:
+    since, until = _window(situation, snapshot.time("captured_from"), look_back)
     return _Rows(
-        [_Life(*row) for row in snapshot.rows(queries.lives(since, until, **chosen))],
-        [_Retry(*row) for row in snapshot.rows(queries.retried(since, until, **chosen))],
+        [_Life._make(row) for row in snapshot.rows(queries.lives(since, until, **chosen))],
+        [_Retry._make(row) for row in snapshot.rows(queries.retried(since, until, **chosen))],
         _Reader(situation, since, until),
     )
 
@@ -136,7 +141,7 @@ def _whole(rows: _Rows, queues: Iterable[BacklogSeen]) -> BacklogSeen:
     return replace(overall, why_not=why)
 
 
-def _window(situation: Situation, captured_from: int | None) -> tuple[int, int]:
+def _window(situation: Situation, captured_from: int | None, look_back: float) -> tuple[int, int]:
     """Return since when and until when rates are looked for.
 
     They are not thinned by time before the first event, of which nobody knows anything, nor by
@@ -145,7 +150,7 @@ def _window(situation: Situation, captured_from: int | None) -> tuple[int, int]:
     end = situation.flow_until
     until = end if captured_from is None else min(end, captured_from)
     firsts = [queue.first_at for queue in situation.queues if queue.first_at is not None]
-    back = max(situation.window_from, until - int(LOOK_BACK_SECONDS * MICROS))
+    back = max(situation.window_from, until - int(look_back * MICROS))
     return min(max(back, min(firsts, default=back)), until - MICROS), until
 
 
@@ -241,24 +246,15 @@ class _Reader:
 
     def _busy_since(self, lives: Iterable[_Life]) -> int:
         """Return since when at least one job could be claimed and was not, without a gap."""
-        waits = sorted(
-            (
-                (life.available_at, None if life.pending else life.claimed_at)
-                for life in lives
-                if life.available_at is not None
-                and life.available_at <= self._until
-                and (life.pending or life.claimed_at is not None)
-            ),
-            key=lambda wait: wait[0],
-        )
-        begin = reached = self._until
-        if not waits:
-            return self._until
         begin = reached = self._since
-        for came, gone in waits:
+        for life in lives:  # in the order in which they could be claimed
+            came, gone = life.available_at, self._until if life.pending else life.claimed_at
+            if came is None or gone is None or came > self._until:
+                continue
             if came > reached:
                 begin = came
-            reached = max(reached, self._until if gone is None else gone)
+            if gone > reached:
+                reached = gone
         return max(begin, self._since) if reached >= self._until else self._until
 
 

@@ -18,7 +18,7 @@ def lives(since: int, until: int, **chosen: str | None) -> sa.Select[Any]:
     With ``queue=`` those of one queue alone; None: without a queue.
 
     queue, job_type, pending, ended (completed or dead), created_at, available_at, claimed_at,
-    finished_at; the order is that of their ids.
+    finished_at; in the order in which they could be claimed.
     """
     pending = has_status(Status.PENDING)
     times = (when.created, when.claimed, when.finished)
@@ -30,7 +30,7 @@ def lives(since: int, until: int, **chosen: str | None) -> sa.Select[Any]:
             *columns(job.id.table, "created_at", "available_at", "claimed_at", "finished_at"),
         )
         .where(sa.or_(pending, *(time.between(since, until) for time in times)), *_of(chosen))
-        .order_by(bytewise(job.id))
+        .order_by(when.available.nulls_first(), bytewise(job.id))
     )
 
 
