@@ -155,6 +155,7 @@ def _put_aside(older: Path, newer: Path) -> Path | None:
             continue
         except OSError:  # no second names here
             shutil.copy2(older, path)
+        path.chmod(0o600)
         return path
     return None
 
