@@ -24,7 +24,7 @@ from jobplaybook.bundled import bundled_path
 from jobplaybook.driver_errors import CONNECT_SECONDS, connect_reason, translated
 from jobplaybook.errors import InputError, SchemaError, SourceError
 from jobplaybook.tables import APPLICATION_ID, SCHEMA
-from jobplaybook.units import shown
+from jobplaybook.units import given, shown
 
 if TYPE_CHECKING:
     import psycopg
@@ -73,7 +73,7 @@ def resolve(source: str, environ: Mapping[str, str] | None = None) -> Target:
     >>> resolve("env:JOBS_URL", {"JOBS_URL": "postgresql://jobs@db/app"}).label
     'env:JOBS_URL'
     """
-    if source == "sample":
+    if given(source, "a SOURCE") == "sample":
         return Target(kind="snapshot", label="sample", path=bundled_path("sample_data/killed.db"))
     if source.startswith("env:"):
         return _from_environment(source, os.environ if environ is None else environ)

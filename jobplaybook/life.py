@@ -20,7 +20,7 @@ from jobplaybook.model import FINISHED, Layer, Quality, Status
 from jobplaybook.queries import standing, timeline
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.tables import facts, jobs, queues
-from jobplaybook.units import MICROS, iso, plain
+from jobplaybook.units import MICROS, given, iso, plain
 
 _ASKED = {
     "error": "why an attempt failed",
@@ -71,7 +71,7 @@ def read_life(
     is what happened outside the queue, such as deploys: time and text.
     """
     outside = [Event(at=at, layer=None, event="external", note=text) for at, text in external]
-    found = _dicts(snapshot, timeline.job(job_id))
+    found = _dicts(snapshot, timeline.job(given(job_id, "a job id")))
     if not found:
         return _no_job(snapshot, job_id, outside)
     (job,) = found

@@ -14,7 +14,7 @@ from jobplaybook.queries import lookup
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.snapshot.redact import KEY_FILE, Redactor, read_key
 from jobplaybook.tables import facts
-from jobplaybook.units import shown
+from jobplaybook.units import given, shown
 
 MAX_FOUND = 100
 _ASKED = {
@@ -65,7 +65,7 @@ def look_up(
     InputError
         If the snapshot holds hashes and their key is missing or another one.
     """
-    statement = lookup.found(by, _as_stored(snapshot, by, value, key_file), now)
+    statement = lookup.found(by, _as_stored(snapshot, by, given(value, "a value"), key_file), now)
     rows = snapshot.rows(statement)
     names = statement.selected_columns.keys()
     return Found(

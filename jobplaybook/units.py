@@ -167,6 +167,19 @@ def shown(text: str, limit: int = 60) -> str:
     return repr(plain(text)[:limit] + ("..." if len(text) > limit else ""))
 
 
+def given(text: str, what: str) -> str:
+    """Return a text that somebody gave, or refuse an empty one, as an unset variable leaves it.
+
+    Examples
+    --------
+    >>> given("319", "a job id")
+    '319'
+    """
+    if not text.strip():
+        raise InputError(f"expected {what}, found an empty one: is the variable set?")
+    return text
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return what to say of an unknown name: which one was meant, or which there are.
 

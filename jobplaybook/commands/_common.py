@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobplaybook.errors import InputError
-from jobplaybook.units import nearest, parse_duration, parse_rate, parse_time, plain, shown
+from jobplaybook.units import given, nearest, parse_duration, parse_rate, parse_time, plain, shown
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,10 +83,31 @@ def _field_path(text: str) -> str:
     return text
 
 
+def _readable(text: str) -> str:
+    """Return a text that can be written down; other bytes come out of a terminal as surrogates."""
+    if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise InputError(f"expected text in UTF-8, found {shown(text, 200)}: write it in UTF-8")
+    return text
+
+
+def _text(text: str) -> str:
+    return _readable(given(text, "a value"))
+
+
+def _key_file(text: str) -> str:
+    from pathlib import Path
+
+    if Path(_text(text)).is_dir():
+        raise InputError(f"expected a key file, found the folder {shown(text, 200)}")
+    return text
+
+
 def _output(text: str) -> Path:
     """Return a place to write to; what names a SOURCE is most likely in the wrong place."""
     from pathlib import Path
 
+    if _text(text) == "-":
+        raise InputError("expected a file to write, found '-': name one; stdout is for --json")
     if _SOURCE.match(text):
         raise InputError(
             f"expected a place to write to, found {shown(text, 200)}, which names a SOURCE: give "
@@ -121,6 +142,12 @@ RATE = Kind("rate", _rate)  # in events per second
 TIME = Kind("time", parse_time)  # in microseconds UTC
 SHARE = Kind("share", _share)
 FIELD_PATH = Kind("field", _field_path)
+SOURCE = Kind(
+    "SOURCE", lambda text: given(text, "a SOURCE")
+)  # a file's name may be of any bytes: it is only read
+TEXT = Kind("text", _text)
+ANY_TEXT = Kind("text", _readable)
+KEY_FILE = Kind("file", _key_file)
 OUTPUT = Kind("path", _output)
 OUTPUT_FILE = Kind("file", _output_file)
 

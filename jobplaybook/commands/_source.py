@@ -12,8 +12,11 @@ import click
 from jobplaybook.commands._common import (
     DURATION,
     FIELD_PATH,
+    KEY_FILE,
     OUTPUT_FILE,
     POSITIVE_DURATION,
+    SOURCE,
+    TEXT,
     TIME,
     emit,
     json_option,
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from jobplaybook.opening import Opening
     from jobplaybook.snapshot.options import Progress
 
-source_argument = click.argument("source", metavar="SOURCE")
+source_argument = click.argument("source", type=SOURCE, metavar="SOURCE")
 until_option = option("--until", TIME, "The window's end, where it is not now.")
 _OPTIONS = (
     option("--now", TIME, "End of the window [default: when captured; a live database's clock]."),
@@ -39,13 +42,13 @@ _OPTIONS = (
     ),
     option("--chunk", whole_number(1, 100_000), "Rows that one statement examines.", default=5_000),
     option("--pause", DURATION, "Rest between statements, for the queue.", default="50ms"),
-    click.option("--system", metavar="NAME", help="The queue system, instead of detecting it."),
+    option("--system", TEXT, "The queue system, instead of detecting it.", metavar="NAME"),
     option("--lease", POSITIVE_DURATION, "Silence after which a worker's jobs count as expired."),
     option("--tenant-path", FIELD_PATH, "Where a job's payload holds the tenant (args.tenant)."),
     option("--key-path", FIELD_PATH, "Where it holds the business key (args.key)."),
     option(
         "--key-file",
-        click.Path(dir_okay=False),
+        KEY_FILE,
         "Hashing key [default: jobplaybook.key beside the snapshot].",
     ),
     click.option(

@@ -48,4 +48,6 @@ def _lines(report: Any) -> Iterator[str]:
     looked = f"{iso(report.captured_from)} .. {iso(report.captured_to)}"
     yield f"as of {looked}; {by_status or 'no jobs'}"
     yield from (f"not read: {name}: {why}" for name, why in report.not_read.items())
-    yield f"next: jobplaybook triage {quote(report.file)}"
+    # a name that begins with - would be read as an option
+    file = f"./{report.file}" if report.file.startswith("-") else report.file
+    yield f"next: jobplaybook triage {quote(file)}"

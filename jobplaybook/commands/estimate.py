@@ -12,6 +12,8 @@ from jobplaybook.commands._common import (
     POSITIVE_DURATION,
     RATE,
     SHARE,
+    SOURCE,
+    TEXT,
     Group,
     Kind,
     emit,
@@ -63,8 +65,8 @@ def command() -> None:
 
 
 @click.command(name="drain")
-@click.option("--from", "source", metavar="SOURCE", help="Measure the numbers instead.")
-@click.option("--queue", metavar="Q", help="With --from: one queue alone.")
+@option("--from", SOURCE, "Measure the numbers instead.", to="source", metavar="SOURCE")
+@option("--queue", TEXT, "With --from: one queue alone.", metavar="Q")
 @option("--backlog", whole_number(0), "Jobs waiting now.")
 @option(
     "--arrival",

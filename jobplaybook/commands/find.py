@@ -6,16 +6,17 @@ from typing import Any
 
 import click
 
+from jobplaybook.commands._common import TEXT, option
 from jobplaybook.commands._source import Said, source_argument, source_command
 
 
 @source_command("find")
 @source_argument
-@click.option("--key", help="A business (idempotency) key.")
-@click.option("--tenant", help="A tenant.")
-@click.option("--provider-id", help="The id an upstream gave.")
-@click.option("--delivery", help="The id of a webhook delivery.")
-@click.option("--job", help="A job id.")
+@option("--key", TEXT, "A business (idempotency) key.")
+@option("--tenant", TEXT, "A tenant.")
+@option("--provider-id", TEXT, "The id an upstream gave.")
+@option("--delivery", TEXT, "The id of a webhook delivery.")
+@option("--job", TEXT, "A job id.")
 def command(source: str, *, now: int | None, how: Any, since: float, **given: str | None) -> Said:
     """Which jobs a ticket is about.
 

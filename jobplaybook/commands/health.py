@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from jobplaybook.commands._common import POSITIVE_DURATION, option
+from jobplaybook.commands._common import POSITIVE_DURATION, TEXT, option
 from jobplaybook.commands._source import Said, source_argument, source_command, until_option
 
 
 @source_command("health")
 @source_argument
-@click.option("--queue", metavar="Q", help="One queue alone.")
+@option("--queue", TEXT, "One queue alone.", metavar="Q")
 @option("--bucket", POSITIVE_DURATION, "Width of the series' buckets, such as 1m.")
 @until_option
 def command(source: str, *, bucket: float | None, since: float, **asked: Any) -> Said:

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from jobplaybook.commands._common import (
+    ANY_TEXT,
     OUTPUT,
     OUTPUT_FILE,
     POSITIVE_DURATION,
+    TEXT,
     option,
     whole_number,
 )
@@ -32,7 +34,7 @@ parameter_option = click.option(
     "-p",
     "--parameter",
     "parameters",
-    type=(str, str),
+    type=(TEXT, ANY_TEXT),
     multiple=True,
     metavar="NAME VALUE",
     help="A parameter of the notebook; may be given several times.",
@@ -48,7 +50,7 @@ cell_timeout_option = option(
 
 
 @source_command("run")
-@click.argument("notebook", metavar="NOTEBOOK")
+@click.argument("notebook", type=TEXT, metavar="NOTEBOOK")
 @source_argument
 @parameter_option
 @out_option("The notebook to write; for all of them, a folder.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from jobplaybook.commands._common import emit, json_option
+from jobplaybook.commands._common import TEXT, emit, json_option
 
 
 @click.command(name="runbook")
-@click.argument("code", metavar="CODE")
+@click.argument("code", type=TEXT, metavar="CODE")
 @json_option
 def command(code: str, as_json: bool) -> None:
     """What a finding means and how to act: its runbook, as text.

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 
 import click
 
-from jobplaybook.commands._common import emit, json_option, option, whole_number
+from jobplaybook.commands._common import TEXT, emit, json_option, option, whole_number
 from jobplaybook.errors import InputError
 
 
 @click.command(name="simulate")
-@click.argument("scenario", metavar="SCENARIO.toml", required=False)
+@click.argument("scenario", type=TEXT, metavar="SCENARIO.toml", required=False)
 @click.option("--example", is_flag=True, help="Print a commented scenario, and nothing else.")
 @option(
     "--replications",

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jobplaybook.commands._common import Kind
+from jobplaybook.commands._common import TEXT, Kind
 from jobplaybook.commands._source import Said, source_argument, source_command
 from jobplaybook.errors import InputError
 from jobplaybook.units import parse_time, shown
@@ -23,7 +23,7 @@ def _outside_event(text: str) -> tuple[int, str]:
 
 @source_command("timeline")
 @source_argument
-@click.argument("job_id", metavar="JOB_ID")
+@click.argument("job_id", type=TEXT, metavar="JOB_ID")
 @click.option(
     "--event",
     "events",

@@ -1,0 +1,142 @@
+"""What a stranger's slips deserve: an answer in one line, and nothing written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+
+from jobplaybook import api
+from jobplaybook.commands import COMMANDS, _common, cli
+from jobplaybook.errors import InputError
+from tests.captures import command_line, files, refusal
+from tests.postgres import Database
+from tests.procrastinate_app import filled, install
+
+UNSET = "found an empty one: is the variable set?"
+
+
+# Values that are empty, of other bytes, or in the wrong place
+
+
+def parameters(command: click.Command) -> Iterator[click.Parameter]:
+    """Yield every parameter of a command and of the commands below it."""
+    yield from command.params
+    for below in getattr(command, "commands", {}).values():
+        yield from parameters(below)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_text_is_of_a_kind_that_refuses_an_empty_one(name: str) -> None:
+    """An unset variable must not become a question about nothing: no bare text, no bare path."""
+    context = click.Context(cli)
+    command = cli.get_command(context, name)
+    assert command is not None
+    for parameter in parameters(command):
+        assert not isinstance(parameter.type, (click.types.StringParamType, click.Path)), parameter
+
+
+@pytest.mark.parametrize("empty", ["", " "])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("triage",),
+        ("health",),
+        ("find", "--job", "1"),
+        ("timeline", "1"),
+        ("postmortem", "-o", "pm"),
+        ("capture", "-o", "k.db"),
+        ("estimate", "drain", "--from"),
+    ],
+)
+def test_an_empty_source_is_told_so(words: tuple[str, ...], empty: str, tmp_path: Path) -> None:
+    """`triage "$UNSET"` names the likeliest cause, in every command."""
+    at = 2 if words[0] == "timeline" else len(words)
+    placed = (words[0], empty, *words[1:]) if at == 2 else (*words, empty)
+    done = command_line(*placed, cwd=tmp_path)
+    assert (done.returncode, files(tmp_path)) == (2, [])
+    assert f"expected a SOURCE, {UNSET}" in refusal(done)
+
+
+def test_an_empty_source_is_told_so_in_python() -> None:
+    """The functions say the same."""
+    with pytest.raises(InputError, match="expected a SOURCE, found an empty one"):
+        api.triage("")
+    with pytest.raises(InputError, match="expected a value, found an empty one"):
+        api.find("sample", by="tenant", value="")
+    with pytest.raises(InputError, match="expected a job id, found an empty one"):
+        api.timeline("sample", " ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("find", "sample", f"--{by}", "") for by in ("key", "tenant", "provider-id", "delivery")),
+        ("find", "sample", "--job="),
+        ("timeline", "sample", ""),
+        ("health", "sample", "--queue", ""),
+        ("triage", "sample", "--system", ""),
+        ("triage", "sample", "--key-file", ""),
+        ("run", "", "sample", "-o", "a.ipynb"),
+        ("run", "00", "sample", "-o", ""),
+        ("run", "00", "sample", "-o", "a.ipynb", "--html", ""),
+        ("postmortem", "sample", "-o", ""),
+        ("runbook", ""),
+        ("simulate", ""),
+    ],
+)
+def test_an_empty_value_is_no_question(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Law: a value of nothing is bad input, not an answer "no job found"."""
+    done = command_line(*words, cwd=tmp_path)
+    assert (done.returncode, files(tmp_path)) == (2, [])
+    assert f"expected a value, {UNSET}" in refusal(done)
+
+
+OUTPUTS = [
+    ("run", "00", "sample", "-o"),
+    ("run", "all", "sample", "-o"),
+    ("run", "00", "sample", "-o", "a.ipynb", "--html"),
+    ("postmortem", "sample", "-o"),
+    ("capture", "env:U", "-o"),
+    ("triage", "env:U", "--keep"),
+    ("triage", "env:U", "--key-file"),
+]
+
+
+@pytest.mark.parametrize("words", OUTPUTS)
+def test_an_output_is_named_in_utf_8(words: tuple[str, ...], tmp_path: Path) -> None:
+    """Other bytes are refused before any work, for what is written names it."""
+    done = command_line(*words, "a\udcff.ipynb", cwd=tmp_path)
+    assert (done.returncode, files(tmp_path)) == (2, [])
+    assert "expected text in UTF-8, found 'a?.ipynb'" in refusal(done)
+
+
+def test_what_is_looked_for_is_in_utf_8() -> None:
+    """A value that could be in no database is bad input, and no defect."""
+    done = command_line("find", "sample", "--tenant", "\udcff")
+    assert done.returncode == 2
+    assert "expected text in UTF-8" in refusal(done)
+
+
+@pytest.mark.parametrize("words", OUTPUTS[:-1])
+def test_a_dash_is_no_output(words: tuple[str, ...], tmp_path: Path) -> None:
+    """`-o -` makes no file of that name."""
+    done = command_line(*words, "-", cwd=tmp_path)
+    assert (done.returncode, files(tmp_path)) == (2, [])
+    assert "expected a file to write, found '-'" in refusal(done)
+    with pytest.raises(click.BadParameter, match="stdout is for --json"):
+        _common.OUTPUT.convert("-", None, None)
+
+
+def test_a_follow_up_can_be_copied_whatever_the_file_is_called(
+    database: Database, tmp_path: Path
+) -> None:
+    """A name that begins with a dash is written so that it is no option."""
+    url = filled(install(database.url))
+    done = command_line("capture", "env:U", "-o", "--x.db", environ={"U": url}, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    follow = done.stdout.splitlines()[-1]
+    assert follow == "next: jobplaybook triage ./--x.db"
+    assert command_line(*follow.split()[2:], cwd=tmp_path).returncode == 0
