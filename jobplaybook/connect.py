@@ -21,7 +21,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import StaticPool
 
 from jobplaybook.bundled import bundled_path
-from jobplaybook.driver_errors import CONNECT_SECONDS, connect_reason, translated
+from jobplaybook.driver_errors import CONNECT_SECONDS, connect_reason, place_text, translated
 from jobplaybook.errors import InputError, SchemaError, SourceError
 from jobplaybook.tables import APPLICATION_ID, SCHEMA
 from jobplaybook.units import given, shown
@@ -274,6 +274,14 @@ def _engine(url: str, creator: Callable[[], Any]) -> sa.Engine:
     return engine
 
 
+def _named(target: Target, given: Mapping[str, Any]) -> str:
+    """Name a database that cannot be reached: a URL by its parts, all else by its label too."""
+    place = place_text(given)
+    if "://" in target.label:
+        return place or target.label
+    return f"{target.label} ({place})" if place else target.label
+
+
 def _postgresql(target: Target) -> psycopg.Connection[Any]:
     import psycopg
     from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -300,6 +308,8 @@ def _postgresql(target: Target) -> psycopg.Connection[Any]:
             raise InputError(
                 f"{target.label}: expected it in the service file, found no such service"
             ) from None
-        raise SourceError(f"{target.label}: {connect_reason(str(error))}") from None
+        raise SourceError(
+            f"cannot connect to {_named(target, given)}: {connect_reason(str(error))}"
+        ) from None
     except (psycopg.Error, UnicodeError, ValueError):
         raise InputError(f"{target.label}: the connection string cannot be used") from None

@@ -6,12 +6,14 @@ No text of a driver is passed on whole: it may hold parts of a password or the v
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import sqlalchemy as sa
 
 from jobplaybook.errors import JobPlaybookError, SchemaError, SourceError
+from jobplaybook.units import plain
 
 CONNECT_SECONDS = 10
 
@@ -75,7 +77,28 @@ _SQLITE: Meanings = (
 def connect_reason(text: str) -> str:
     """Say in our own words why a login failed: a driver's text may hold parts of a password."""
     found = (reason for mark, reason in _LOGIN_FAILURES.items() if mark in text)
-    return f"cannot connect: {next(found, 'check host, port, database and user')}"
+    return next(found, "check host, port, database and user")
+
+
+def place_text(login: Mapping[str, Any]) -> str:
+    """Say where a connection was to go, as far as its own words tell; nothing of a service.
+
+    Examples
+    --------
+    >>> place_text({"host": "db", "port": "5432", "dbname": "app", "user": "ann", "password": "x"})
+    'db:5432/app as ann'
+    >>> place_text({"host": "::1", "port": 5433}), place_text({"service": "jobs", "host": "db"})
+    ('[::1]:5433', '')
+    """
+    if login.get("service"):
+        return ""
+    names = ("host", "port", "dbname", "user")
+    # what looks like a connection string within a part of one may hold a password
+    parts = [plain(str(login.get(name) or "")) for name in names]
+    host, port, database, user = ("" if "://" in p or "=" in p else p[:100] for p in parts)
+    host = f"[{host}]" if ":" in host else host
+    place = host + (f":{port}" if port else "") + (f"/{database}" if database else "")
+    return f"{place} as {user}".strip() if user else place
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from jobplaybook.tables import facts
 from jobplaybook.units import given, shown
 
 MAX_FOUND = 100
+_GET_KEY = f"get {KEY_FILE} from whoever captured it, and name it with --key-file"
 _ASKED = {
     "tenant": "tenant",
     "key": "idempotency_key",
@@ -95,10 +96,16 @@ def _as_stored(snapshot: Snapshot, by: str, value: str, key_file: Path | None) -
         return value
     redactor = snapshot.redactor
     if redactor is None:
-        redactor = Redactor(read_key(key_file or snapshot.path.parent / KEY_FILE))
+        path = key_file or snapshot.path.parent / KEY_FILE
+        if not path.exists():
+            raise InputError(
+                f"expected a key file at {shown(str(path), 200)}, for this snapshot holds hashes "
+                f"instead of a {by}, found none: {_GET_KEY}"
+            )
+        redactor = Redactor(read_key(path))
     if redactor.key_id != key_id:
         raise InputError(
             f"expected the key {shown(key_id)} that this snapshot was hashed with, found another: "
-            "name its file with --key-file"
+            + _GET_KEY
         )
     return redactor.hashed(value) or value

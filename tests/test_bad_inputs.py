@@ -92,7 +92,7 @@ def test_a_url_that_leads_nowhere(folder: Path, url: str, code: int, said: str) 
         ("empty.db", 2, "found another kind of file"),
         ("half.db", 2, "'half.db': the snapshot is truncated or has grown: capture it again"),
         ("bent.db", 2, "'bent.db': "),
-        ("", 2, "expected a snapshot file"),
+        ("", 2, "expected a SOURCE, found an empty one"),
     ],
 )
 def test_a_source_that_is_none(folder: Path, source: str, code: int, said: str) -> None:

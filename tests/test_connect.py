@@ -180,11 +180,15 @@ def test_why_a_login_failed_is_said_in_our_own_words(
 ) -> None:
     """libpq's text may hold parts of a password: the reason is told without it."""
     wrong = postgres.tcp_url(database.name, LOGIN, SECRET)
-    assert login_failure(wrong) == "4 env:U: cannot connect: the server refused the password"
+    server = conninfo_to_dict(wrong)
+    place = f"env:U ({server['host']}:{server['port']}/{database.name} as {LOGIN})"
+    assert login_failure(wrong) == f"4 cannot connect to {place}: the server refused the password"
     none = postgres.tcp_url(database.name, LOGIN, None)
     assert login_failure(none).endswith("asks for a password and none was given")
     nobody = postgres.tcp_url(database.name, "nobody", SECRET)
-    assert login_failure(nobody).startswith("4 env:U: cannot connect: ")
+    assert login_failure(nobody).startswith(
+        f"4 cannot connect to {place.replace(LOGIN, 'nobody')}: "
+    )
 
 
 @pytest.mark.parametrize(
@@ -199,7 +203,7 @@ def test_why_a_login_failed_is_said_in_our_own_words(
 def test_why_a_server_cannot_be_reached_is_said(url: str, said: str) -> None:
     """Each reason has its words and exit code 4."""
     told = login_failure(url)
-    assert told.startswith("4 env:U: ")
+    assert told.startswith("4 cannot connect to env:U (")
     assert said in told
 
 

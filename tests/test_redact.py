@@ -233,7 +233,7 @@ def test_another_key_is_told_from_the_right_one(queue: str, tmp_path: Path) -> N
     capture(queue, path, read=PATHS)
     keep_key(wrong, KEY)
     for given_key, said in (
-        (wrong, "found another: name its file"),
+        (wrong, "found another: get jobplaybook.key"),
         (tmp_path / "no", "found none"),
     ):
         with pytest.raises(InputError, match=said):

@@ -11,7 +11,7 @@ import pytest
 from jobplaybook import api
 from jobplaybook.commands import COMMANDS, _common, cli
 from jobplaybook.errors import InputError
-from tests.captures import command_line, files, refusal
+from tests.captures import capture, command_line, files, refusal
 from tests.postgres import Database
 from tests.procrastinate_app import filled, install
 
@@ -140,3 +140,48 @@ def test_a_follow_up_can_be_copied_whatever_the_file_is_called(
     follow = done.stdout.splitlines()[-1]
     assert follow == "next: jobplaybook triage ./--x.db"
     assert command_line(*follow.split()[2:], cwd=tmp_path).returncode == 0
+
+
+# What to do next is said
+
+
+def test_a_missing_key_is_told_where_it_is(database: Database, tmp_path: Path) -> None:
+    """Whoever was sent a snapshot alone is told what to ask for, and so is one with another key."""
+    url = filled(install(database.url))
+    for name in ("mine", "theirs"):
+        (tmp_path / name).mkdir()
+        capture(url, tmp_path / name / "k.db")
+    key = tmp_path / "mine" / "jobplaybook.key"
+    key.rename(tmp_path / "moved.key")
+    words = ("find", str(tmp_path / "mine" / "k.db"), "--tenant", "t1", "--key-file")
+    advice = "get jobplaybook.key from whoever captured it, and name it with --key-file"
+    for found, file in (("none", key), ("another", tmp_path / "theirs" / "jobplaybook.key")):
+        told = refusal(command_line(*words, str(file)))
+        assert f"found {found}: {advice}" in told
+    assert command_line(*words, str(tmp_path / "moved.key")).returncode == 0
+
+
+SECRET = "s3cr3t-canary"
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "said"),
+    [
+        ("env:U", "postgresql://ann:{}@127.0.0.1:1/app", "env:U (127.0.0.1:1/app as ann)"),
+        ("env:U", "host=127.0.0.1 port=1 password={}", "env:U (127.0.0.1:1)"),
+        ("env:U", "postgresql://[::1]:1/app?password={}", "env:U ([::1]:1/app)"),
+        ("env:U", "host=127.0.0.1 port=1 user=postgresql://u:{}@h", "env:U (127.0.0.1:1)"),
+        ("postgresql://ann:{}@127.0.0.1:1/app", "", "127.0.0.1:1/app as ann"),
+        ("service=there", "", "service=there"),
+    ],
+)
+def test_a_server_that_does_not_answer_is_named(
+    source: str, value: str, said: str, tmp_path: Path
+) -> None:
+    """Which of the databases it was: all that the URL says but the password, none of a service."""
+    (tmp_path / "services").write_text(f"[there]\nhost=127.0.0.1\nport=1\npassword={SECRET}\n")
+    environ = {"U": value.format(SECRET), "PGSERVICEFILE": str(tmp_path / "services")}
+    done = command_line("triage", source.format(SECRET), environ=environ)
+    reason = "nothing listens at that host and port"
+    assert (done.returncode, SECRET in done.stderr) == (4, False)
+    assert f"jobplaybook: cannot connect to {said}: {reason}\n" in done.stderr
