@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from jobplaybook.clock import SystemClock
+from jobplaybook.cohort import no_queue
 from jobplaybook.connect import resolve
 from jobplaybook.errors import InputError
 from jobplaybook.notebooks.plan import Plan, plan_all, plan_run
 from jobplaybook.notebooks.result import RunResult
 from jobplaybook.notebooks.runner import Subject, Tell, execute, execute_all
 from jobplaybook.opening import AS_IT_IS, Opening, open_snapshot
+from jobplaybook.queries import lookup
 from jobplaybook.snapshot.file import Snapshot
 from jobplaybook.units import shown, to_micros
 
@@ -133,6 +135,7 @@ def _subject(plans: Sequence[Plan], source: str | Snapshot, how: Opening) -> Ite
                 "expected --lease with a live SOURCE only, found a snapshot: a notebook opens it "
                 "by itself; leave --lease out, or capture again with it"
             )
+        _check_queues(plans, snapshot)
         live = isinstance(source, str) and resolve(source).kind != "snapshot"
         is_named = isinstance(source, str) and source.startswith("env:")
         yield Subject(
@@ -141,6 +144,15 @@ def _subject(plans: Sequence[Plan], source: str | Snapshot, how: Opening) -> Ite
             hidden=(str(source).removeprefix("env:"),) if live and is_named else (),
             is_passing=live and how.keep is None,
         )
+
+
+def _check_queues(plans: Sequence[Plan], snapshot: Snapshot) -> None:
+    """Refuse a queue that the snapshot does not hold, before any kernel starts."""
+    asked = {plan.values.get("queue") for plan in plans if plan.is_bundled} - {None}
+    if asked:
+        known = [name for (name,) in snapshot.rows(lookup.queue_names())]
+        for queue in asked.difference(known):
+            raise InputError(no_queue(queue, known))
 
 
 def cores() -> int:

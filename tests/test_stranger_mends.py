@@ -11,9 +11,11 @@ import pytest
 from jobplaybook import api
 from jobplaybook.commands import COMMANDS, _common, cli
 from jobplaybook.errors import InputError
+from jobplaybook.notebooks.plan import plan_run
 from tests.captures import capture, command_line, files, refusal
 from tests.postgres import Database
 from tests.procrastinate_app import filled, install
+from tests.small_notebooks import notebook, run
 
 UNSET = "found an empty one: is the variable set?"
 
@@ -185,3 +187,63 @@ def test_a_server_that_does_not_answer_is_named(
     reason = "nothing listens at that host and port"
     assert (done.returncode, SECRET in done.stderr) == (4, False)
     assert f"jobplaybook: cannot connect to {said}: {reason}\n" in done.stderr
+
+
+# Notebooks
+
+
+@pytest.mark.parametrize(
+    ("notebook", "name", "value", "said"),
+    [
+        ("02-queue-health", "queue", "mial", "found 'mial': did you mean 'mail'?"),
+        ("all", "queue", "nosuch", "expected a queue of this snapshot, found 'nosuch'"),
+        ("01", "events", '[["banana","x"]]', "the parameter events: expected a time like"),
+        ("10", "events", "[5]", "the parameter events: expected an event like"),
+        ("10", "events", '["now=x"]', "the parameter events: expected a time like"),
+        ("00", "since", "banana", "the parameter since: expected a duration like"),
+        ("00", "now", "banana", "the parameter now: expected a time like"),
+        ("02", "bucket", "banana", "the parameter bucket: expected a duration like"),
+        ("07", "by", "banana", "the parameter by: expected a duration like"),
+        ("07", "workers", "0", "the parameter workers: expected a whole number from 1"),
+        ("07", "quota", "banana", "the parameter quota: expected a rate like"),
+    ],
+)
+def test_a_bad_value_is_found_before_a_kernel_starts(
+    notebook: str, name: str, value: str, said: str, tmp_path: Path
+) -> None:
+    """Exit code 2 and nothing written, not a failed notebook."""
+    out = "out" if notebook == "all" else "out.ipynb"
+    done = command_line("run", notebook, "sample", "-o", out, "-p", name, value, cwd=tmp_path)
+    assert (done.returncode, files(tmp_path)) == (2, []), done.stderr
+    assert said in refusal(done)
+
+
+def test_the_postmortem_refuses_a_bad_event_too(tmp_path: Path) -> None:
+    """The folder that it would have made is not left behind."""
+    events = '[["banana","x"]]'
+    done = command_line("postmortem", "sample", "-o", "pm", "-p", "events", events, cwd=tmp_path)
+    assert (done.returncode, files(tmp_path)) == (2, [])
+    assert "the parameter events: expected a time like" in refusal(done)
+
+
+def test_an_event_may_be_a_line_in_every_notebook(tmp_path: Path) -> None:
+    """`TIME=TEXT` and `[TIME, TEXT]` mean the same; a queue that is there is taken."""
+    line = "2026-12-01T04:37:40Z=node drained"
+    for name in ("01-timeline", "10-postmortem"):
+        plan = plan_run(name, parameters={"events": [line]}, output=tmp_path / "a.ipynb")
+        assert plan.values["events"] == [["2026-12-01T04:37:40Z", "node drained"]]
+
+
+def test_the_workers_of_a_recovery_are_a_number(tmp_path: Path) -> None:
+    """A parameter that is None by default is read from text, as every other."""
+    plan = plan_run("07", parameters={"workers": "8"}, output=tmp_path / "a.ipynb")
+    assert plan.values == {"workers": 8}
+
+
+def test_a_persons_own_notebook_has_its_own_meanings(tmp_path: Path) -> None:
+    """A parameter that only has the name of one of ours is not judged as ours."""
+    own = notebook(
+        tmp_path, "queue, events", parameters='source = "sample"\nqueue = ""\nevents = []'
+    )
+    ran = run(own, parameters={"queue": "nosuch", "events": [5]})
+    assert ran.status == "completed", ran.message

@@ -44,7 +44,7 @@ def outside_events(given: Iterable[str | Sequence[str]]) -> list[Outside]:
     found = []
     for event in given:
         pair = event.split("=", 1) if isinstance(event, str) else event
-        if len(pair) != 2 or not str(pair[1]).strip():
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2 or not str(pair[1]).strip():
             raise InputError(
                 'expected an event like ["2026-12-01T03:40:00Z", "deploy 412"], found '
                 + shown(str(event))

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -15,12 +15,19 @@ from typing import Any
 
 from jobplaybook.bundled import bundled_path
 from jobplaybook.errors import InputError
+from jobplaybook.incident.story import outside_events
 from jobplaybook.snapshot.options import CaptureOptions
-from jobplaybook.units import MICROS, nearest, parse_duration, parse_time, shown
+from jobplaybook.units import MICROS, nearest, parse_duration, parse_rate, parse_time, shown
 
 _PARAMETERS = "parameters"
 INJECTED, BANNER = "injected-parameters", "run-status"
 """The tags of the cells that a run puts into a notebook."""
+_READ_AS: Mapping[str, Callable[[str], object]] = {
+    **dict.fromkeys(("since", "by", "outage", "bucket"), parse_duration),
+    **dict.fromkeys(("now", "until"), parse_time),
+    **dict.fromkeys(("completion", "quota"), parse_rate),
+}
+"""How the bundled notebooks read the text of their parameters."""
 # What looks like a place to log in to, or like a password.
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://|\bpass\w*\s*=", re.IGNORECASE)
 
@@ -37,6 +44,8 @@ class Plan:
     result: Path
     html: Path | None
     replaces_source: bool
+    is_bundled: bool
+    """Whether its parameters mean what they mean in the notebooks that come with jobplaybook."""
 
     def output_of(self, status: str) -> Path:
         """Return where a run's notebook goes: only a completed one replaces its own source."""
@@ -84,15 +93,18 @@ def plan_run(
     _check_writable(out, ".ipynb")
     notebook = _read(path)
     defaults = _defaults(notebook, path)
+    values = {key: _value(key, value, defaults) for key, value in parameters.items()}
+    is_bundled = path.resolve() in [own.resolve() for own in _bundled()]
     plan = Plan(
         name=path.stem,
         notebook=notebook,
         defaults=defaults,
-        values={key: _value(key, value, defaults) for key, value in parameters.items()},
+        values=_checked(values) if is_bundled else values,
         output=out,
         result=out.with_suffix(".result.json") if result is None else Path(result),
         html=None if html is None else Path(html),
         replaces_source=out.exists() and path.samefile(out),
+        is_bundled=is_bundled,
     )
     _check_writable(plan.result, ".json")
     if plan.html is not None:
@@ -214,6 +226,29 @@ def _value(name: str, given: Any, defaults: Mapping[str, Any]) -> Any:
         kind = "text" if wanted[0] is str else wanted[0].__name__
         raise InputError(f"expected {name} as {kind}, like {default!r}, found {shown(str(given))}")
     return value
+
+
+def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a bundled notebook's values, read once as it will: a kernel is slow to find a slip."""
+    checked = dict(values)
+    for name, value in values.items():
+        try:
+            if name in _READ_AS and isinstance(value, str):
+                _READ_AS[name](value)
+            elif name == "workers" and isinstance(value, str):
+                checked[name] = _whole(value)
+            elif name == "events":
+                outside_events(value)
+                checked[name] = [e.split("=", 1) if isinstance(e, str) else e for e in value]
+        except InputError as error:
+            raise InputError(f"the parameter {name}: {error}") from None
+    return checked
+
+
+def _whole(text: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]{0,8}", text, re.ASCII):
+        raise InputError(f"expected a whole number from 1, found {shown(text)}")
+    return int(text)
 
 
 def _parsed(text: str, default: Any) -> Any:

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from jobplaybook.dialects import bytewise
 from jobplaybook.queries import job, when
 from jobplaybook.queries.standing import each_job
-from jobplaybook.tables import deliveries, effects
+from jobplaybook.tables import deliveries, effects, jobs, queues
 
 
 def found(by: str, value: str, now: int) -> sa.Select[Any]:
@@ -33,3 +33,8 @@ def found(by: str, value: str, now: int) -> sa.Select[Any]:
     return every.order_by(
         job.finished_at.is_not(None), when.created.desc().nulls_last(), bytewise(job.id)
     )
+
+
+def queue_names() -> sa.CompoundSelect[Any]:
+    """Select the name of every queue, of jobs and of its own; None: jobs without one."""
+    return sa.union(sa.select(jobs.c.queue), sa.select(queues.c.queue))
