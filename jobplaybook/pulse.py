@@ -6,6 +6,8 @@ of how much more it could do: then "no backlog" or "capacity unknown" is the ans
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import chain
@@ -15,7 +17,7 @@ from jobplaybook import frames, measures
 from jobplaybook.backlog import backlog_json, read_backlogs
 from jobplaybook.cohort import no_queue
 from jobplaybook.detectors.findings import rate_text
-from jobplaybook.detectors.flow import oldest_age_seconds, queue_name
+from jobplaybook.detectors.flow import is_backlog, is_stalled, oldest_age_seconds, queue_name
 from jobplaybook.detectors.situation import QueueState, Situation
 from jobplaybook.errors import InputError
 from jobplaybook.estimates import BacklogSeen, estimate_seen
@@ -23,10 +25,11 @@ from jobplaybook.frames import Buckets, Interval
 from jobplaybook.measures.balance import LittleCheck, busy_share, little_check
 from jobplaybook.queries import flow
 from jobplaybook.snapshot.file import Snapshot
-from jobplaybook.units import MICROS, duration_text, iso, plain
+from jobplaybook.units import MICROS, count_text, duration_text, iso, limit_text, plain
 from jobplaybook.verdict import queue_word, time_warnings
 
 _MOST_BUCKETS = 5_000
+_MOST_QUEUES = 12
 SATURATED_SHARE = 0.95
 """A queue is called saturated when something waited for so much of the rate window."""
 
@@ -101,24 +104,44 @@ class Pulse:
 
     def __str__(self) -> str:
         """Return the health for people: a line a queue, then what the numbers rest on."""
-        rows = [_HEAD, *(_row(queue) for queue in (*self.queues, self.overall))]
+        queues, rest = self._shown()
+        rows = [_HEAD, *(_row(queue) for queue in (*queues, self.overall))]
         width = max(len(name) for name, *_ in rows)
         lines = [
             f"{name:<{width}}  {waiting:>7}  {oldest:>10}  {came:>7}  {done:>8}  {busy:>6}  {word}"
             for name, waiting, oldest, came, done, busy, word in rows
         ]
+        if rest:
+            words = Counter(queue.state for queue in rest)
+            counted = ", ".join(f"{count:,} {word}" for word, count in words.most_common())
+            more = f"and {count_text(len(rest), 'queue')} more: {counted} (--json has them all)"
+            lines.insert(-1, more)
         seen = self.situation
         lines.append(
             f"Rates over the {duration_text(seen.rate_seconds)} before {iso(seen.flow_until)}; "
             "waited: share of that time in which a job could be claimed and was not."
         )
-        lines += [f"{queue_name(q.queue)}: {q.capacity}" for q in self.queues if q.claimable]
+        lines += [f"{queue_name(q.queue)}: {q.capacity}" for q in queues if q.claimable]
         if not self.little.agrees:
             lines.append(
                 "Little's law does not hold in this window: times are missing or wrong, so trust "
                 "ages and rates less than counts."
             )
         return "\n".join([*lines, *(f"Note: {plain(warning)}." for warning in self.warnings)])
+
+    def _shown(self) -> tuple[Sequence[QueuePulse], Sequence[QueuePulse]]:
+        """Return the queues that a screen has room for, the longest if not all, and the rest."""
+        if len(self.queues) <= _MOST_QUEUES:
+            return self.queues, ()
+        states = {state.queue: state for state in self.situation.queues}
+
+        def rank(queue: QueuePulse) -> tuple[bool, bool, int, int]:
+            state = states[queue.queue]
+            still, late = is_stalled(self.situation, state), is_backlog(self.situation, state)
+            return not still, not late, -queue.waiting, -state.arrivals
+
+        ordered = sorted(self.queues, key=rank)
+        return ordered[:_MOST_QUEUES], ordered[_MOST_QUEUES:]
 
 
 _HEAD = ("queue", "waiting", "oldest", "in/min", "done/min", "waited", "state")
@@ -208,10 +231,11 @@ def _steps(
     steps = frames.buckets_of(since, until, bucket_seconds)
     if len(steps) > _MOST_BUCKETS:
         seconds = (until - since) / MICROS
+        at_least = math.ceil(seconds / _MOST_BUCKETS * 1_000) / 1_000
         raise InputError(
             f"expected at most {_MOST_BUCKETS:,} buckets, found {len(steps):,} in a window of "
-            f"{duration_text(seconds)}: choose a --bucket of more than "
-            f"{duration_text(seconds / _MOST_BUCKETS)}"
+            f"{duration_text(seconds)}: choose a --bucket of at least "
+            f"{limit_text(at_least)}"
         )
     return steps
 

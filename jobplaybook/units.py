@@ -146,6 +146,17 @@ def duration_text(seconds: float | None) -> str:
     raise AssertionError("unreachable: the last step takes every size")
 
 
+def limit_text(seconds: float) -> str:
+    """Return a duration that somebody set, or is to set, for people: never 0 s if it is not.
+
+    Examples
+    --------
+    >>> limit_text(0.001), limit_text(0.03), limit_text(0.1), limit_text(0)
+    ('1 ms', '30 ms', '0.1 s', '0 s')
+    """
+    return f"{seconds * 1_000:.3g} ms" if 0 < seconds < 0.1 else duration_text(seconds)
+
+
 def count_text(number: int, noun: str = "", plural: str = "") -> str:
     """Return a count for people, with its noun in the right number.
 

@@ -226,7 +226,7 @@ def test_one_queue_alone() -> None:
 
 def test_too_many_buckets_are_refused() -> None:
     """A millisecond a step over hours would only fill the memory."""
-    with pytest.raises(InputError, match="choose a --bucket of more than"):
+    with pytest.raises(InputError, match="choose a --bucket of at least"):
         jp.health("sample", bucket_seconds=0.001)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -247,3 +249,62 @@ def test_a_persons_own_notebook_has_its_own_meanings(tmp_path: Path) -> None:
     )
     ran = run(own, parameters={"queue": "nosuch", "events": [5]})
     assert ran.status == "completed", ran.message
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_an_earlier_report_does_not_stay_beside_a_failed_run(is_ours: bool, tmp_path: Path) -> None:
+    """It would look valid: it tells of the failure too, asked for or not; no other file does."""
+    out, html = tmp_path / "out.ipynb", tmp_path / "out.html"
+    good = notebook(tmp_path, "1")
+    assert api.run_notebook(good, output=out, html=html).status == "completed"
+    if not is_ours:
+        html.write_text("<p>mine")
+    ran = api.run_notebook(notebook(tmp_path, "1 / 0"), output=out)
+    assert (ran.status, ran.html) == ("failed", html if is_ours else None)
+    assert ("This run did not complete: failed." in html.read_text()) is is_ours
+    assert api.run_notebook(notebook(tmp_path, "1 / 0"), output=out, html=html).html == html
+
+
+def test_a_home_that_cannot_be_written_is_no_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """matplotlib says nothing of it in the notebook, and leaves nothing in the temporary folder."""
+    (tmp_path / "tmp").mkdir()
+    for name in ("MPLCONFIGDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    own = notebook(tmp_path, "import matplotlib.font_manager")
+    outputs = []
+    for home in ("/dev/null/home", str(tmp_path)):
+        environ = {"HOME": home, "TMPDIR": str(tmp_path / "tmp")}
+        out = str(tmp_path / "out.ipynb")
+        done = command_line("run", str(own), "sample", "-o", out, environ=environ)
+        assert (done.returncode, files(tmp_path / "tmp")) == (0, [])
+        outputs.append(json.loads(Path(out).read_text())["cells"][-1]["outputs"])
+    assert outputs == [[], []]
+
+
+def test_a_limit_is_never_no_time_at_all(tmp_path: Path) -> None:
+    """A millisecond is said as one, not as 0 s."""
+    with pytest.raises(InputError, match=r"choose a --bucket of at least 30 ms$"):
+        api.health("sample", bucket_seconds=0.001)
+    assert api.health("sample", bucket_seconds=0.03).bucket_seconds == 0.03
+    ran = run(notebook(tmp_path, "while True: pass"), cell_seconds=0.001)
+    assert "ran longer than 1 ms" in ran.message
+
+
+def test_health_of_thousands_of_queues_fits_a_screen() -> None:
+    """The twelve that matter are shown and the rest counted; the JSON has them all."""
+    pulse = api.health("sample")
+    (state, *_), (queue, *_) = pulse.situation.queues, pulse.queues
+    names = [f"q{number:04}" for number in range(3_000)]
+    states = tuple(replace(state, queue=n) for n in names)
+    queues = tuple(replace(queue, queue=n, waiting=int(n[1:]), claimable=1) for n in names)
+    many = replace(
+        pulse, queues=queues, situation=replace(pulse.situation, queues=states), series=()
+    )
+    lines = str(many).split("\n")
+    assert len(lines) < 40
+    assert lines[1].startswith("q2999")
+    assert f"and 2,988 queues more: 2,988 {queue.state} (--json has them all)" in lines
+    assert len(many.to_json()["queues"]) == 3_000
+    assert "more:" not in str(pulse)

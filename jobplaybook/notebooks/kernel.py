@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import os
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from jobplaybook.clock import SystemClock
-from jobplaybook.units import duration_text
+from jobplaybook.units import limit_text
 
 Status = Literal["completed", "failed", "timed-out", "killed", "exited"]
 Ending = tuple[Status, str]
@@ -141,6 +142,8 @@ def _own_kernel(folder: Path, hidden: Iterable[str], made: list[Any]) -> type[An
     from jupyter_client.manager import AsyncKernelManager
 
     environment = {"TZ": "UTC", "PYTHONHASHSEED": "0", "IPYTHONDIR": str(folder / "ipython")}
+    if not os.environ.get("MPLCONFIGDIR") and not _has_home():
+        environment["MPLCONFIGDIR"] = str(folder / "matplotlib")
     environment.update(dict.fromkeys(hidden, ""))
     spec = KernelSpec(resource_dir=RESOURCES, env=environment, **get_kernel_dict())
 
@@ -154,6 +157,19 @@ def _own_kernel(folder: Path, hidden: Iterable[str], made: list[Any]) -> type[An
             return spec
 
     return OwnKernel
+
+
+def _has_home() -> bool:
+    """Whether matplotlib may keep its list of fonts: if not, it complains in the notebook."""
+    try:
+        for name, usual in (("XDG_CONFIG_HOME", ".config"), ("XDG_CACHE_HOME", ".cache")):
+            place = Path(os.environ.get(name) or Path.home() / usual) / "matplotlib"
+            place.mkdir(parents=True, exist_ok=True)  # as it will do itself
+            if not os.access(place, os.W_OK | os.X_OK):
+                return False
+    except (OSError, RuntimeError):
+        return False
+    return True
 
 
 def _ending(
@@ -170,7 +186,7 @@ def _ending(
     if isinstance(why, _Quit):
         return "exited", f"{where} left the notebook with quit()"
     if isinstance(why, CellTimeoutError):
-        return "timed-out", f"{where} ran longer than {duration_text(cell_seconds)}"
+        return "timed-out", f"{where} ran longer than {limit_text(cell_seconds)}"
     if isinstance(why, DeadKernelError):
         return _death(where, managers)
     if why is not None:

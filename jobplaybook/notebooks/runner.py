@@ -30,6 +30,7 @@ _PASSWORDS = (
     (re.compile(r"(\bpass\w*\s*=\s*)[^\s,;)]+", re.IGNORECASE), r"\1***"),
 )
 _MOST_LETTERS = 100_000
+_OUR_REPORT = b'<p class="kicker">jobplaybook'
 Clean = Callable[[str], str]
 Tell = Callable[[str, int, int], None]
 """Is told which notebook has ended, how many have, and of how many."""
@@ -84,22 +85,33 @@ def _conclude(plan: Plan, subject: Subject, ran: Ran) -> RunResult:
     status, message = ran.ending[0], plain(" ".join(clean(ran.ending[1]).split()))[:400]
     notebook = _cleaned(ran.notebook, (status, message), clean)
     document = _document(plan, subject.snapshot, notebook, (status, message))
-    output = plan.output_of(status)
+    output, html = plan.output_of(status), plan.html or _stale_report(plan, status)
     texts = {output: _as_file(notebook)}
     texts[plan.result] = json.dumps(document, indent=2, ensure_ascii=False) + "\n"
-    if plan.html is not None:
-        texts[plan.html] = report_html(notebook["cells"], document) + "\n"
+    if html is not None:
+        texts[html] = report_html(notebook["cells"], document) + "\n"
     _write_whole(texts)
     return RunResult(
         status=status,
         message=message,
         output=output,
         result=plan.result,
-        html=plan.html,
+        html=html,
         seconds=ran.seconds,
         document=document,
         warnings=subject.snapshot.notes,
     )
+
+
+def _stale_report(plan: Plan, status: str) -> Path | None:
+    """Return an earlier run's report that would look valid beside one that did not complete."""
+    if status == "completed" or plan.output_of(status) != plan.output:
+        return None  # that run's notebook stays too
+    path = plan.output.with_suffix(".html")
+    try:
+        return path if _OUR_REPORT in path.read_bytes() else None
+    except OSError:  # there is none
+        return None
 
 
 def _cleaned_text(text: str) -> str:
