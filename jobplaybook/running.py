@@ -148,7 +148,7 @@ def _subject(plans: Sequence[Plan], source: str | Snapshot, how: Opening) -> Ite
 
 def _check_queues(plans: Sequence[Plan], snapshot: Snapshot) -> None:
     """Refuse a queue that the snapshot does not hold, before any kernel starts."""
-    asked = {plan.values.get("queue") for plan in plans if plan.is_bundled} - {None}
+    asked = {str(q) for p in plans if p.is_bundled and (q := p.values.get("queue")) is not None}
     if asked:
         known = [name for (name,) in snapshot.rows(lookup.queue_names())]
         for queue in asked.difference(known):
