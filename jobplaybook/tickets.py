@@ -25,6 +25,12 @@ _ASKED = {
     "delivery": "deliveries",
 }
 """What is looked for, and the fact without which nothing can be found."""
+_PLURALS = {
+    "tenant": "tenants",
+    "key": "keys",
+    "provider_id": "provider ids",
+    "delivery": "deliveries",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +89,7 @@ def _blind(snapshot: Snapshot, by: str) -> list[str]:
     """Return why "no job found" may mean nothing: what is not recorded, or was not read."""
     absent = (facts.c.fact == _ASKED.get(by)) & (facts.c.quality == Quality.ABSENT.word)
     said = [
-        f"cannot tell: {by.replace('_', ' ')}s are not recorded here ({note})"
+        f"cannot tell: {_PLURALS[by]} are not recorded here ({note})"
         for (note,) in snapshot.rows(sa.select(facts.c.note).where(absent).distinct())
     ]
     unread = snapshot.json("not_read") or {}

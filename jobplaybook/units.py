@@ -166,8 +166,13 @@ def count_text(number: int, noun: str = "", plural: str = "") -> str:
     ('1 job', '4 jobs', '1.2 M jobs')
     >>> count_text(2, "entry", "entries"), count_text(12_345)
     ('2 entries', '12,345')
+    >>> count_text(999_949_999), count_text(10**9), count_text(10**12, "job")
+    ('999.9 M', '1.0 G', '1,000.0 G jobs')
     """
-    text = f"{number:,}" if abs(number) < 1_000_000 else f"{number / 1e6:.1f} M"
+    text = f"{number:,}"
+    if abs(number) >= 1_000_000:
+        is_more = abs(number) >= 999_950_000  # would be 1000.0 M
+        text = f"{number / 1e9:,.1f} G" if is_more else f"{number / 1e6:.1f} M"
     if not noun:
         return text
     return f"{text} {noun if number == 1 else plural or noun + 's'}"

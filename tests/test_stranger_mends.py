@@ -163,6 +163,8 @@ def test_a_missing_key_is_told_where_it_is(database: Database, tmp_path: Path) -
         told = refusal(command_line(*words, str(file)))
         assert f"found {found}: {advice}" in told
     assert command_line(*words, str(tmp_path / "moved.key")).returncode == 0
+    (blind,) = api.find(str(tmp_path / "mine" / "k.db"), by="delivery", value="1").warnings
+    assert "deliveries are not recorded" in blind
 
 
 SECRET = "s3cr3t-canary"
