@@ -293,6 +293,7 @@ QUERIES: dict[str, Callable[[], sa.Select[Any] | sa.CompoundSelect[Any]]] = {
     "cohort.queue_names": cohort.queue_names,
     "backlog.lives.queue": lambda: backlog.lives(SINCE, UNTIL, queue="default"),
     "backlog.retried.no_queue": lambda: backlog.retried(SINCE, UNTIL, queue=None),
+    "lookup.queue_names": lookup.queue_names,
     "vitals.samples": vitals.samples,
     **{
         f"lookup.found.{by}": lambda by=by: lookup.found(by, "2", NOW)  # type: ignore[misc]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import sqlalchemy as sa
@@ -13,32 +14,44 @@ from jobplaybook.queries import COUNT, TRIED, columns, has_status, in_order, job
 from jobplaybook.tables import jobs
 
 
+def _happened(
+    *measures: Callable[[ColumnElement[int]], ColumnElement[int]],
+) -> Iterator[tuple[sa.Select[Any], ColumnElement[int]]]:
+    """Give what is asked of each kind of event, by kind and queue, and the time it happened at."""
+    completed, dead = has_status(Status.COMPLETED), has_status(Status.DEAD)
+    kinds: tuple[tuple[str, ColumnElement[int], sa.FromClause, ColumnElement[bool]], ...] = (
+        ("arrival", when.created, jobs, sa.true()),
+        ("claim", when.started, TRIED, sa.true()),
+        ("completion", when.finished, jobs, completed),
+        ("dead", when.finished, jobs, dead),
+    )
+    for kind, at, source, condition in kinds:
+        asked = sa.select(words(kind)[0].label("kind"), job.queue, *(ask(at) for ask in measures))
+        yield asked.select_from(source).where(condition), at
+
+
 def events() -> sa.CompoundSelect[Any]:
     """Return every event that a flow is made of: kind, queue, at.
 
     Kinds: ``arrival`` (a job accepted), ``claim`` (an attempt started), ``completion`` (a job
     completed), ``dead`` (a job given up).
     """
-
-    def of(kind: str, at: ColumnElement[int], source: sa.FromClause = jobs) -> sa.Select[Any]:
-        event = sa.select(words(kind)[0].label("kind"), job.queue, at.label("at"))
-        return event.select_from(source).where(at.is_not(None))
-
-    return sa.union_all(
-        of("arrival", when.created),
-        of("claim", when.started, TRIED),
-        of("completion", when.finished).where(has_status(Status.COMPLETED)),
-        of("dead", when.finished).where(has_status(Status.DEAD)),
-    )
+    happened = _happened(lambda at: at.label("at"))
+    return sa.union_all(*(event.where(at.is_not(None)) for event, at in happened))
 
 
 def totals(since: int, until: int) -> sa.Select[Any]:
     """Return per kind and queue: how many in [since, until], the first and the last."""
-    event = events().subquery("event").c
-    first, last = sa.func.min(event.at), sa.func.max(event.at)
-    return per(event.kind, event.queue, count=COUNT, first_at=first, last_at=last).where(
-        event.at.between(since, until)
+    happened = _happened(
+        lambda at: COUNT.label("count"),
+        lambda at: sa.func.min(at).label("first_at"),
+        lambda at: sa.func.max(at).label("last_at"),
     )
+    # kind by kind: one grouping of all events together sorts them all, and takes twice as long
+    counted = sa.union_all(
+        *(each.where(at.between(since, until)).group_by(job.queue) for each, at in happened)
+    ).subquery("counted")
+    return sa.select(counted).order_by(*in_order(counted.c.kind, counted.c.queue))
 
 
 def buckets(since: int, until: int, *, bucket: int) -> sa.Select[Any]:

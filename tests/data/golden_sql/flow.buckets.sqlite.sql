@@ -6,7 +6,7 @@ WHERE (jobplaybook.jobs.created_at) IS NOT NULL UNION ALL SELECT 'claim' AS kind
 FROM jobplaybook.attempts JOIN jobplaybook.jobs ON jobplaybook.jobs.id = jobplaybook.attempts.job_id 
 WHERE (jobplaybook.attempts.started_at) IS NOT NULL UNION ALL SELECT 'completion' AS kind, jobplaybook.jobs.queue AS queue, (jobplaybook.jobs.finished_at) AS at 
 FROM jobplaybook.jobs 
-WHERE (jobplaybook.jobs.finished_at) IS NOT NULL AND jobplaybook.jobs.status = 'completed' UNION ALL SELECT 'dead' AS kind, jobplaybook.jobs.queue AS queue, (jobplaybook.jobs.finished_at) AS at 
+WHERE jobplaybook.jobs.status = 'completed' AND (jobplaybook.jobs.finished_at) IS NOT NULL UNION ALL SELECT 'dead' AS kind, jobplaybook.jobs.queue AS queue, (jobplaybook.jobs.finished_at) AS at 
 FROM jobplaybook.jobs 
-WHERE (jobplaybook.jobs.finished_at) IS NOT NULL AND jobplaybook.jobs.status = 'dead') AS event 
+WHERE jobplaybook.jobs.status = 'dead' AND (jobplaybook.jobs.finished_at) IS NOT NULL) AS event 
 WHERE event.at BETWEEN 1796090400000000 AND 1796094000000000) AS bucketed GROUP BY bucketed.kind, bucketed.queue, bucketed.bucket_at ORDER BY bucketed.kind NULLS FIRST, bucketed.queue NULLS FIRST, bucketed.bucket_at NULLS FIRST

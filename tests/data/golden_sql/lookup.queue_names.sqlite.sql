@@ -1,0 +1,3 @@
+SELECT jobplaybook.jobs.queue 
+FROM jobplaybook.jobs UNION SELECT jobplaybook.queues.queue 
+FROM jobplaybook.queues
