@@ -7,7 +7,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from jobplaybook.dialects import bytewise
-from jobplaybook.queries import job, when
+from jobplaybook.queries import in_order, job, when
 from jobplaybook.queries.standing import each_job
 from jobplaybook.tables import deliveries, effects, jobs, queues
 
@@ -35,6 +35,7 @@ def found(by: str, value: str, now: int) -> sa.Select[Any]:
     )
 
 
-def queue_names() -> sa.CompoundSelect[Any]:
+def queue_names() -> sa.Select[Any]:
     """Select the name of every queue, of jobs and of its own; None: jobs without one."""
-    return sa.union(sa.select(jobs.c.queue), sa.select(queues.c.queue))
+    names = sa.union(sa.select(jobs.c.queue), sa.select(queues.c.queue)).subquery("names")
+    return sa.select(names.c.queue).order_by(*in_order(names.c.queue))
