@@ -103,7 +103,7 @@ def test_the_pictures_of_the_sample_say_its_numbers() -> None:
     assert "926 attempts in all, 893 completed; upstream calls: not recorded" in waterfall.numbers
     assert herd.title.startswith("1 job of mail wakes in the minute from 04:38:47Z")
     assert "at most 1 in a minute, 210 claimed in its best" in herd.numbers
-    assert fan.title == "An assumed backlog of 10,822 jobs: gone in about 20 min 8 s"
+    assert fan.title == "An assumed backlog of 10,810 jobs: gone in about 20 min 5 s"
     assert "nine times in ten 17 min 21 s to 23 min 29 s; never with probability" in fan.numbers
 
 
