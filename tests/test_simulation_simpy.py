@@ -68,7 +68,7 @@ def test_an_independent_model_agrees() -> None:
     """
     runs = [drained(seed) for seed in range(RUNS)]
     by_simpy = median(time for time, _ in runs)
-    loop = simulate(backlog_case(), replications=4 * RUNS, seed=11, engine="event loop")
+    loop = simulate(backlog_case(), replications=4 * RUNS, seed=11, engine="event-loop")
     counts = simulate(backlog_case(), replications=2_000, seed=11, engine="buckets")
     closed = estimate_drain(
         backlog=10_000,
